@@ -23,7 +23,7 @@ from benchmarks.peers import (
 )
 from reshuffle import free
 from reshuffle.free.solver.continuation import follow
-from reshuffle.free.solver.subordination import System
+from reshuffle.free.solver.system import System
 
 POINTS = 400
 MANY = 10_000

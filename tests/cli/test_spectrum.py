@@ -9,7 +9,7 @@ import pytest
 
 from reshuffle import asymptotics, free
 from reshuffle.cli.spectrum_command import spectrum
-from reshuffle.free.algebra import parser
+from reshuffle.free import parser
 from tests.cli.terminal import run
 
 TWO_BATCH = (

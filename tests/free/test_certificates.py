@@ -72,7 +72,7 @@ def test_the_truth_is_inside_for_the_two_batch_law_and_below_the_axis():
 
 
 def test_a_wrong_solution_is_not_proven():
-    from reshuffle.free.certified import Prover
+    from reshuffle.free.certificates import Prover
 
     (x,) = free.variables(free.Semicircle())
     prover = Prover(x * x - x)

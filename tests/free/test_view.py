@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reshuffle import asymptotics, free
-from reshuffle.free import view as layout
+from reshuffle.free import plot as layout
 
 
 def spectrum_of(expression, *laws):

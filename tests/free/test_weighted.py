@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reshuffle import free
-from reshuffle.free.algebra.exact_moments import polynomial_moments
+from reshuffle.free.moments import polynomial_moments
 from tests.free import oracles
 
 

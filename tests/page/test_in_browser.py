@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from reshuffle import asymptotics, free
-from reshuffle.free.algebra import parser
+from reshuffle.free import parser
 
 
 def numbers(text):

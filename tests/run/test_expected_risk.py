@@ -1,6 +1,7 @@
 """The risk of the run itself: against simulation, in the limit, without the truth."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -321,3 +322,30 @@ def test_a_fixed_point_that_runs_leave_is_not_where_they_end(scheme, recipe):
         assert at_rest.expected_risk(math.inf).total == 0
     gentle = rs.descend(problem, scheme, 0.5, **recipe)
     assert gentle.expected_risk(math.inf).total < 1e-4
+
+
+@pytest.mark.parametrize("epochs", [100, 1000, 3000])
+def test_what_is_left_of_the_start_keeps_its_digits(epochs):
+    """One column: all orders agree, and an epoch multiplies the error by the product of 1 - step x_i^2."""
+    rows, step = np.array([-0.54, -1.51, -1.63]), 0.0038
+    problem = rs.LeastSquares(rows[:, None], 1.1 * rows, beta_star=[1.1], noise=0.0)
+    found = rs.descend(problem, rs.RandomReshuffling(batch_size=1), step=step).expected_risk([epochs, 3])
+    factor = np.prod([1 - Fraction(step) * Fraction(row) ** 2 for row in rows])
+    exact = float(Fraction(1.1) ** 2 * Fraction(float(factor)) ** (2 * epochs))
+    assert found.total[0] == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize("scheme", [rs.RandomReshuffling(batches=3), rs.WithReplacement(batches=3)], ids=repr)
+def test_far_epochs_end_in_the_fixed_point(scheme):
+    made = rs.gaussian(6, 2, noise=0.3, seed=4)
+    run = rs.descend(made, scheme, step=0.17)
+    for given in (False, True):
+        end, far = (run.expected_risk(epochs, given_responses=given) for epochs in (np.inf, 1e15))
+        np.testing.assert_allclose(far.total, end.total, rtol=1e-9)
+
+
+@pytest.mark.parametrize("mean_square", [False, True])
+def test_features_that_are_all_zero_are_moved_by_the_penalty_alone(mean_square):
+    problem = rs.LeastSquares(np.zeros((3, 2)), np.zeros(3))
+    found = rs.critical_step(problem, rs.RandomReshuffling(batches=3), mean_square=mean_square, penalty=0.1)
+    assert found == pytest.approx(20.0, rel=1e-8)

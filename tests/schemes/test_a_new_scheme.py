@@ -103,3 +103,9 @@ def test_a_scheme_that_draws_samples_for_every_step_must_say_how():
 
     with pytest.raises(TypeError, match="Unfinished must have a method draw"):
         next(Unfinished(3).draw(N, np.random.default_rng(0), 2))
+
+
+@pytest.mark.parametrize("shuffle", [rs.Shuffle.NEVER, rs.Shuffle.EVERY_EPOCH, rs.Shuffle.FROM_A_LIST])
+def test_draws_that_only_a_simulation_would_know_of_are_refused(shuffle):
+    with pytest.raises(TypeError, match=r"Shifted must not have a method draw.*FROM_A_LIST"):
+        type("Shifted", (rs.Scheme,), {"shuffle": shuffle, "draw": lambda self, n, rng, runs: None})

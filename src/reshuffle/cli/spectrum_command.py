@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
     from reshuffle._arrays import FloatArray
-    from reshuffle.free.view import View
+    from reshuffle.free.plot import View
 
 MOST_MOMENTS = 12
 LARGEST_SAMPLE = 4000
@@ -104,8 +104,7 @@ def _of_expression(text: str, definitions: tuple[str, ...], moments: int, sample
     import numpy as np
 
     from reshuffle import _progress, free, plotting
-    from reshuffle.free import progress
-    from reshuffle.free.algebra import parser
+    from reshuffle.free import parser, progress
 
     progress.display = partial(_progress.ticking, None)
     law = free.spectrum(parser.parse(text, definitions))
@@ -147,7 +146,7 @@ def _answer(described: dict[str, Any], found: list[Found]) -> Answer:
     import numpy as np
 
     import reshuffle as rs
-    from reshuffle.free.view import view
+    from reshuffle.free.plot import view
 
     of = described.get("expression") or "alpha Z(alpha/B), p / n = {aspect:g}, alpha = {alpha:g}".format_map(
         described
@@ -196,7 +195,7 @@ def _drawn(one: Found, axes: "View") -> tuple["FloatArray", "FloatArray"]:
     """The curve with gaps between intervals, cut where a hard edge goes to infinity."""
     import numpy as np
 
-    from reshuffle.free.view import heights
+    from reshuffle.free.plot import heights
 
     # A gap ends where the interval before it does, so that the points ascend.
     x = np.maximum.accumulate(np.where(np.isnan(one.t), -np.inf, one.t))

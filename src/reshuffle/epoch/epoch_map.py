@@ -29,6 +29,8 @@ _LOST = 1e150
 """Size of a power beyond which it does not return."""
 _HALF = 0.5
 """Norm below which a power contracts for certain."""
+_CONTRACTED = 1e-6
+"""Norm of a power below which its states are computed once more: I - A has lost six digits of A there."""
 _ROUNDING = 1e-12
 """Relative size of what rounding makes of nothing."""
 _MOST_STEPS = 128
@@ -114,11 +116,37 @@ class EpochMap:
                 for _ in range(times):
                     after = self(after)
             else:
-                after = self.power(times)(states)
+                power = self.power(times)
+                after = power(states)
+                if self.kernel.ndim == 2 and self.left.all() and power._size < _CONTRACTED:
+                    after = self._after_contraction(times, states)
             if not np.isfinite(after).all():
                 grown = ~np.isfinite(after).all(axis=-2, keepdims=True)
                 after = np.where(self._absent(states), 0.0, np.where(grown, np.inf, after))
         return after
+
+    @property
+    def _size(self) -> float:
+        """A bound on A of a single map, in coordinates in which D is as small to the right as to the left."""
+        return float(np.abs(np.eye(len(self.left)) - self.scaled_loss).sum(axis=1).max(initial=0.0))
+
+    def _after_contraction(self, times: int, states: FloatArray) -> FloatArray:
+        """The states after so many applications of a single map that next to nothing of them is left.
+
+        I - A is squared until A is below one half, A itself from then on: neither cancels, and the little that is
+        left of the start keeps its digits.
+        """
+        units = np.sqrt(self.right / self.left)[:, np.newaxis]
+        once, current = self, states
+        while times and not once._size < _HALF:
+            current = once(current) if times % 2 else current
+            once, times = once.then(once), times // 2
+        roots = np.sqrt(self.grades)[:, np.newaxis]
+        factor, added, current = np.eye(len(roots)) - once.scaled_loss, roots * once.entries, units * current
+        while times:
+            current = factor @ current + added if times % 2 else current
+            added, factor, times = added + factor @ added, factor @ factor, times // 2
+        return np.asarray(current / units)
 
     def _absent(self, states: FloatArray) -> BoolArray:
         """True for the columns (..., 1, z) that are zero and have no inputs: nothing grows from nothing."""

@@ -8,21 +8,21 @@
 [(0.09987126, 0.72195051)]
 """
 
-from reshuffle.free.algebra import Expression, Pencil, apply, block, linearize, sqrt, variables
-from reshuffle.free.certified import CdfBounds, Certificate
+from reshuffle.free.brown_measure import Brown, PlaneGrid, brown
+from reshuffle.free.certificates import CdfBounds, Certificate
 from reshuffle.free.checks import ConvergenceError
 from reshuffle.free.convolution import (
     Convolved,
-    Deconvolved,
     add,
     additive_power,
     compress,
-    divide,
     gram,
     multiplicative_power,
     multiply,
-    subtract,
 )
+from reshuffle.free.deconvolution import Deconvolved, divide, subtract
+from reshuffle.free.expression import Expression, block, variables
+from reshuffle.free.functions import apply, sqrt
 from reshuffle.free.laws import (
     Affine,
     Arcsine,
@@ -44,10 +44,9 @@ from reshuffle.free.laws import (
     Uniform,
     Wachter,
 )
-from reshuffle.free.planar import Brown, PlaneGrid, brown
+from reshuffle.free.linearization import Pencil, linearize
 from reshuffle.free.solver import Resolved
-from reshuffle.free.spectrum import Comparison, Spectrum, spectrum
-from reshuffle.free.weighted import Weighted
+from reshuffle.free.spectrum import Comparison, Spectrum, Weighted, spectrum
 
 __all__ = [
     "Affine",

@@ -1,7 +1,9 @@
-"""Progress of laws that take long to find: a line on standard error after two seconds, and now and then later.
+"""Progress and cost of laws that take long to find: lines on standard error, a budget, and one BLAS thread.
 
-`working` names the work and `step` is called within its loops. A program that has a display of its own sets
-`display` to it.
+`working` names the work and `step` is called within its loops; a line appears after two seconds, and now and then
+later. A program that has a display of its own sets `display` to it. `Effort` counts the cost of a law and ends the
+work when it is too much. `SINGLE_THREAD` holds BLAS to one thread while small matrices are solved: a second one
+would only wait, and count as work.
 """
 
 import math
@@ -9,7 +11,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from multiprocessing import current_process
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import threadpoolctl
 
 PATIENCE = 2.0
 """Seconds without a line."""
@@ -17,6 +25,12 @@ _OFTEN = 0.1
 """Seconds between two states of the line on a terminal, which is written in place."""
 _SHORTEST, _LONGEST = 10.0, 30.0
 """Seconds between two lines elsewhere: half of what has passed, within these."""
+
+BUDGET = 60.0
+"""Seconds of one core that a question may cost unless more are allowed."""
+
+assert np.linalg is not None
+"""Its BLAS has to be loaded when the libraries are counted."""
 
 
 @contextmanager
@@ -68,3 +82,82 @@ def step() -> None:
     """Count a step of what is worked on."""
     if _tick is not None:
         _tick()
+
+
+class Effort:
+    """Counts Newton steps, in estimated seconds of one core: the same count on every machine, idle or not.
+
+    Parameters
+    ----------
+    what : the law, for lines of progress; step : seconds of one step at one point.
+    refuse : the estimated seconds and the budget -> the error to raise.
+    """
+
+    def __init__(self, what: str, step: float, refuse: Callable[[float, float], Exception]):
+        self.what, self.step, self.refuse = what, step, refuse
+        self.spent, self.budget = 0.0, float("inf")
+
+    @contextmanager
+    def question(self, budget: float) -> Iterator[None]:
+        """Bound what is spent inside, and show that it is worked on."""
+        self.spent, self.budget = 0.0, budget
+        try:
+            with working(self.what):
+                yield
+        finally:
+            self.budget = float("inf")
+
+    def expect(self, steps: float) -> None:
+        """Raise if so many steps more would exceed the budget."""
+        if self.spent + steps * self.step > self.budget:
+            raise self.refuse(self.spent + steps * self.step, self.budget)
+
+    def spend(self, steps: float) -> None:
+        """Count steps that were taken, and raise once the budget is spent."""
+        self.spent += steps * self.step
+        self.expect(0)
+
+
+@cache
+def _libraries() -> list[Any]:
+    """Those that were loaded when this was first asked: looking for them takes a millisecond."""
+    return list(threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers)
+
+
+class SingleThread:
+    """A context in which BLAS has one thread, entered and left as often as anyone likes, in any thread.
+
+    >>> with SINGLE_THREAD, SINGLE_THREAD:
+    ...     max((library.get_num_threads() for library in _libraries()), default=1)
+    1
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._depth = Lock(), 0
+        self._before: list[int] = []
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._depth += 1
+            if self._depth == 1:
+                self._before = [library.get_num_threads() for library in _libraries()]
+                self._set([1] * len(self._before))
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0:
+                self._set(self._before)
+
+    def _set(self, counts: list[int]) -> None:
+        for library, before, count in zip(_libraries(), self._before, counts, strict=True):
+            if before > 1:
+                # Newer versions listen to one thread alone, but any of ours may be the last to leave.
+                release = getattr(library, "clear_controlling_thread", lambda force: None)
+                release(force=True)
+                library.set_num_threads(count)
+                release(force=True)
+
+
+SINGLE_THREAD = SingleThread()
+"""The one that everybody enters."""

@@ -9,7 +9,7 @@ import reshuffle as rs
 from reshuffle import asymptotics, free, plotting
 from reshuffle._arrays import FloatArray
 from reshuffle.free import Law
-from reshuffle.free.view import view
+from reshuffle.free.plot import view
 from reshuffle.paper.figure import Claim, Columns, Figure, scheme
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reshuffle.free.view import current_axes
+from reshuffle.free.plot import current_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

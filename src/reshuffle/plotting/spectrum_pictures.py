@@ -6,8 +6,8 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import significant
-from reshuffle.free import view as layout
-from reshuffle.free.view import Drawable
+from reshuffle.free import plot as layout
+from reshuffle.free.plot import Drawable
 from reshuffle.plotting.picture_style import COLOURS, axes, plain
 
 if TYPE_CHECKING:

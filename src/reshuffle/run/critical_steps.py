@@ -231,7 +231,7 @@ def _orders_differ(run: AffineTrajectory, is_symmetric: bool) -> bool:
     """True if epochs differ in what they do to the state; if not, the mean square is the square of the mean."""
     if is_symmetric and run.space.dimension == 1 and run.scheme.shuffle is Shuffle.EVERY_EPOCH:
         return run.scheme.unit.is_cut
-    return run.timeline.count == 1 and run.timeline.scheme.is_random
+    return run.space.dimension > 0 and run.timeline.count == 1 and run.timeline.scheme.is_random
 
 
 # --------------------------------------------------------------------------------------------- rates of a step

@@ -97,7 +97,7 @@ def mean_square_stability(run: AffineTrajectory, modes: ModesTrajectory | None =
     is_lattice = climbs(run.scheme) and is_written_out(timeline)
     if modes is not None and run.visited is run.problem and is_lattice:
         timeline.learn(mean_of(modes.epoch, run, timeline.visits(0)))
-    spreads = timeline.count == 1 and timeline.scheme.is_random
+    spreads = timeline.space.dimension > 0 and timeline.count == 1 and timeline.scheme.is_random
     spreads = spreads and run.dimension > 0 and run.recipe.at(0).step != 0
     rounds = _affordable_rounds(timeline, budget) if spreads else 0
     mean = run.stability()

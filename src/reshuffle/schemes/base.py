@@ -102,6 +102,15 @@ class Scheme(ABC):
     _explicit: list[IntArray] | None = None
     _compressed: tuple[list[IntArray], IntArray] | None = None
 
+    def __init_subclass__(cls) -> None:
+        """Refuse a `draw` that nothing but a simulation would know of."""
+        says_it_all = (Shuffle.NEVER, Shuffle.EVERY_EPOCH, Shuffle.FROM_A_LIST)
+        if "draw" in vars(cls) and cls.shuffle in says_it_all:  # type: ignore[comparison-overlap]
+            raise TypeError(
+                f"{cls.__name__} must not have a method draw: its shuffle, {cls.shuffle}, says how orders are "
+                "drawn. Try Shuffle.FROM_A_LIST with a method orders that returns all equally likely ones."
+            )
+
     def __init__(
         self,
         batches: Batches = None,

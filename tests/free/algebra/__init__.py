@@ -1,1 +1,1 @@
-"""Tests of reshuffle.free.algebra."""
+"""Tests of expressions: their algebra, text, moments and linearization."""

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from reshuffle import free
-from reshuffle.free.algebra.evaluation import Horner
+from reshuffle.free.expression import Horner
 
 
 def plain(terms, matrices, rows):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reshuffle import free
-from reshuffle.free.algebra import parser
+from reshuffle.free import parser
 
 LETTERS = ["x=sc(1)", "y=mp(0.5, 0.2)"]
 

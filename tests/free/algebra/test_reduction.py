@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from reshuffle import free
-from reshuffle.free.algebra.requirements import reduced
-from reshuffle.free.solver.resolvent import Engine
+from reshuffle.free.solver.resolvent import Engine, reduced
 
 
 def family():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reshuffle import free
-from reshuffle.free.measure.panels import panel_cauchy
+from reshuffle.free.measure import panel_cauchy
 
 LAWS = [
     free.MarchenkoPastur(0.5, 0.2),

@@ -1,1 +1,1 @@
-"""Tests of reshuffle.free.measure."""
+"""Tests of measures on the line."""

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import brentq
 
 from reshuffle import free
-from reshuffle.free.measure import singularities
+from reshuffle.free import singularities
 
 
 def halves():

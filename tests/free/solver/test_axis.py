@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reshuffle import free
-from reshuffle.free.solver.chart import Chart
+from reshuffle.free.solver.axis import Chart
 from reshuffle.free.solver.continuation import follow
 from tests.free import oracles
 

@@ -9,10 +9,8 @@ import pytest
 from reshuffle import free
 from reshuffle.asymptotics.laws.batch_law import BatchLaw
 from reshuffle.free.solver.continuation import follow
-from reshuffle.free.solver.exchange import exchange
-from reshuffle.free.solver.isotypic import isotypic
-from reshuffle.free.solver.subordination import System
-from reshuffle.free.solver.symmetric_system import SymmetricSystem
+from reshuffle.free.solver.symmetry import SymmetricSystem, exchange, isotypic
+from reshuffle.free.solver.system import System
 
 
 def symmetrised(laws):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from reshuffle import free
-from reshuffle.free.measure.edges import support
-from reshuffle.free.measure.singularities import exponents
-from reshuffle.free.solver import sheet as sheet_module
+from reshuffle.free.singularities import exponents
+from reshuffle.free.solver import axis
+from reshuffle.free.support import support
 
 
 def critical_values(places, weights, variance):
@@ -52,13 +52,13 @@ def test_a_fold_that_is_no_end_is_taken_back(monkeypatch):
     (true,) = engine.ends(np.array([3.0]), inside)
     assert 2.5 < true < 3.0
     moved = free.spectrum(x + y).engine
-    right = sheet_module.folds
+    right = axis.folds
 
     def wrong(*arguments):
         found = right(*arguments)
         return type(found)(found.places + 0.01, found.unknowns, found.leaving, found.steps)
 
-    monkeypatch.setattr(sheet_module, "folds", wrong)
+    monkeypatch.setattr(axis, "folds", wrong)
     assert np.isnan(moved.ends(np.array([3.0]), inside)).all()
     assert not len(moved.sheet.guides.turns)
     assert not len(moved.sheet.guides.edges)

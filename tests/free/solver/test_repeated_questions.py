@@ -5,7 +5,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from reshuffle import free
-from reshuffle.free.single_thread import SINGLE_THREAD
+from reshuffle.free.progress import SINGLE_THREAD
 from reshuffle.free.solver import resolvent
 
 

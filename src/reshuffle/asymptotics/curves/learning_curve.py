@@ -16,8 +16,7 @@ from reshuffle.asymptotics.laws.batch_law import BatchLaw
 from reshuffle.asymptotics.laws.batch_spectrum import batch_spectrum
 from reshuffle.asymptotics.laws.epoch_law import EpochLaw
 from reshuffle.free.checks import ConvergenceError, ErrorKind
-from reshuffle.free.progress import working
-from reshuffle.free.solver.effort import BUDGET
+from reshuffle.free.progress import BUDGET, working
 from reshuffle.run import stopping
 from reshuffle.run.risk import QuadraticForm, Risk, RiskForms
 from reshuffle.run.stopping import BestEpoch

@@ -19,13 +19,11 @@ from reshuffle.asymptotics.laws.turning_ends import outer_ends
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.errors import BudgetError
 from reshuffle.free.checks import Complex, ConvergenceError, Real
-from reshuffle.free.measure import edges
-from reshuffle.free.measure.measure import Measure
-from reshuffle.free.progress import working
-from reshuffle.free.solver.continuation import follow
-from reshuffle.free.solver.effort import BUDGET, Effort
-from reshuffle.free.solver.extrapolation import resolved
-from reshuffle.free.solver.sheet import Sheet
+from reshuffle.free.measure import Measure
+from reshuffle.free.progress import BUDGET, Effort, working
+from reshuffle.free.solver.axis import Sheet
+from reshuffle.free.solver.continuation import follow, resolved
+from reshuffle.free.support import support as support_of
 from reshuffle.problem import gaussian
 from reshuffle.schemes import RandomReshuffling
 
@@ -274,7 +272,7 @@ class BatchLaw(EpochLaw):
         seeds = self._sampled_eigenvalues()
         for resolution in (60, 300, 1500):
             chosen = seeds[:: max(1, len(seeds) // resolution)]
-            found = edges.support(self._untested, chosen, resolution, folds=self._folds).intervals
+            found = support_of(self._untested, chosen, resolution, folds=self._folds).intervals
             measure = self._measure_on(found)
             if abs(measure.mass - 1) < 1e-7:
                 return found, measure

@@ -15,8 +15,7 @@ from reshuffle.asymptotics.laws.epoch_law import EpochLaw
 from reshuffle.asymptotics.laws.two_batch_law import TwoBatchLaw
 from reshuffle.free.checks import Complex, ConvergenceError, Real
 from reshuffle.free.laws import MarchenkoPastur
-from reshuffle.free.progress import working
-from reshuffle.free.solver.effort import BUDGET
+from reshuffle.free.progress import BUDGET, working
 
 
 class FullBatchLaw(EpochLaw):

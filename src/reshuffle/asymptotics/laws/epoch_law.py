@@ -14,7 +14,7 @@ from reshuffle.asymptotics.arguments import Population
 from reshuffle.asymptotics.laws.spectral_grid import SpectralGrid, first_density
 from reshuffle.free.checks import Complex, ConvergenceError, Real, complex_points, count, real_points
 from reshuffle.free.laws import Law
-from reshuffle.free.measure.measure import Measure
+from reshuffle.free.measure import Measure
 
 _TOLERANCE = 1e-12
 """Relative size of what a panel may leave out."""

@@ -9,8 +9,7 @@ from numpy.polynomial import chebyshev
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.free.checks import Complex, ConvergenceError
-from reshuffle.free.measure import Measure
-from reshuffle.free.measure.panels import GRID, NODES, TO_COEFFICIENTS, Panels, repaired
+from reshuffle.free.measure import GRID, NODES, TO_COEFFICIENTS, Measure, Panels, repaired
 
 _FIRST = 16
 _LARGEST = 16 * 3**6

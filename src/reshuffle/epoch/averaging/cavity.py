@@ -162,7 +162,7 @@ def leading(matrix: FloatArray, threshold: float) -> Iterator[tuple[FloatArray, 
     From the Gram matrix of the rows: singular values below 1e-8 of the largest are rounding, and left out.
     """
     values, vectors = scipy.linalg.eigh(matrix @ matrix.T, check_finite=False)
-    floor = max(threshold**2, 1e-15 * float(values[-1]) if len(values) else 0.0)
+    floor = max(threshold * threshold, 1e-15 * float(values[-1]) if len(values) else 0.0)
     for value, vector in zip(values[::-1], vectors.T[::-1], strict=True):
         if value > floor:
             yield vector, vector @ matrix

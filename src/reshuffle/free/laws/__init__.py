@@ -9,12 +9,11 @@ from reshuffle.free.laws.classical import (
     Uniform,
     Wachter,
 )
-from reshuffle.free.laws.corner import Corner
 from reshuffle.free.laws.custom import FromCauchy, FromDensity
 from reshuffle.free.laws.discrete import Bernoulli, Discrete, Projection
 from reshuffle.free.laws.elements import Circular, Element, HaarUnitary, RDiagonal
 from reshuffle.free.laws.law import Affine, Law
-from reshuffle.free.laws.pushforward import Pushforward
+from reshuffle.free.laws.pushforward import Corner, Pushforward
 
 __all__ = [
     "Affine",

@@ -9,7 +9,7 @@ import numpy as np
 from reshuffle.free import checks
 from reshuffle.free.checks import Complex, Real, location, number
 from reshuffle.free.laws.law import Law, Pairs
-from reshuffle.free.measure.measure import Measure
+from reshuffle.free.measure import Measure
 
 
 class _Custom(Law):

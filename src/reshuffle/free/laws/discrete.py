@@ -15,7 +15,7 @@ from reshuffle.free.checks import (
 )
 from reshuffle.free.checks import weights as mass_weights
 from reshuffle.free.laws.law import Law, Pairs
-from reshuffle.free.measure.recurrence import recurrence_of_points
+from reshuffle.free.recurrence import recurrence_of_points
 
 
 class Discrete(Law):

@@ -21,8 +21,8 @@ from reshuffle.free.checks import (
     require_width,
     size,
 )
-from reshuffle.free.measure.measure import Measure
-from reshuffle.free.measure.recurrence import (
+from reshuffle.free.measure import Measure
+from reshuffle.free.recurrence import (
     cumulants_from_moments,
     moments_from_recurrence,
     recurrence_of_points,
@@ -140,7 +140,7 @@ class Law(ABC):
 
     def plot(self, ax: "Axes | None" = None, *, sample: int | None = None, seed: int | None = 0) -> "Axes":
         """Draw the density, and a histogram of ``matrix(sample, seed)``, on ``ax``, which is returned."""
-        from reshuffle.free.view import plot
+        from reshuffle.free.plot import plot
 
         return plot(self, ax, sample=sample, seed=seed)
 

@@ -4,7 +4,7 @@
 neighbours where the system is singular, and the atoms.
 """
 
-from reshuffle.free.solver.extrapolation import Resolved
+from reshuffle.free.solver.continuation import Resolved
 from reshuffle.free.solver.resolvent import Engine
 
 __all__ = ["Engine", "Resolved"]

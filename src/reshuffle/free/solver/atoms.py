@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.free import progress
-from reshuffle.free.algebra.expression import Expression
 from reshuffle.free.checks import Complex, Real
+from reshuffle.free.expression import Expression
 from reshuffle.free.laws import Law
 from reshuffle.free.laws.law import haar
-from reshuffle.free.solver.extrapolation import limit
+from reshuffle.free.solver.continuation import limit
 from reshuffle.free.solver.resolvent import Engine
 
 SMALLEST = 1e-9

@@ -99,7 +99,7 @@ def thorough(values: Mapping[str, Any], upload: None = None) -> Shown:
 def _expression(values: Mapping[str, Any]) -> "Expression":
     """What was typed, read by a grammar of its own: nothing of it is ever handed to Python."""
     from reshuffle import free
-    from reshuffle.free.algebra import parser
+    from reshuffle.free import parser
 
     if not values["expression"]:
         raise InputError("Expression must not be empty; try x*y + y*x.")
@@ -158,7 +158,7 @@ def _picture(values: Mapping[str, Any], eigenvalues: "FloatArray", law: "Spectru
     import numpy as np
 
     from reshuffle import plotting
-    from reshuffle.free.view import view
+    from reshuffle.free.plot import view
 
     ax = drawing.axes("eigenvalue", "density", size=(5.4, 3.5))
     atoms = () if law is None else law.atoms
@@ -209,13 +209,13 @@ def _add(columns: dict[str, list[float | str]], kind: str, x: "FloatArray", y: "
 def _python(values: Mapping[str, Any]) -> str:
     """Lines in Python's own words where these are what was typed; else those that read it as this page does."""
     from reshuffle import free
-    from reshuffle.free.algebra import parser
+    from reshuffle.free import parser
 
     given = dict(parser.parse_definition(line) for line in _definitions(values))
     kinds = "|".join(name for name in free.__all__ if name[0].isupper())
     if any(keyword.iskeyword(name) or name in ("free", "law") for name in given):
         made = (
-            "from reshuffle.free.algebra.parser import parse\n\n"
+            "from reshuffle.free.parser import parse\n\n"
             f"expression = parse({values['expression']!r}, {_definitions(values)!r})\n"
         )
     else:

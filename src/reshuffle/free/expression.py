@@ -1,20 +1,30 @@
-"""Non-commutative polynomials and rational expressions of free self-adjoint variables."""
+"""Non-commutative polynomials and rational expressions of free self-adjoint variables.
+
+Their coefficients are numbers, or square matrices beside which a number is a multiple of the identity. They print
+like mathematics, on one line, and are evaluated at matrices by Horner's rule: the words that follow a letter are
+summed once.
+"""
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from numbers import Number
 from typing import Any, NamedTuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.free.algebra import printing
-from reshuffle.free.algebra.coefficients import Coefficient, added, is_matrix, is_nonzero, key_of, multiplied
-from reshuffle.free.algebra.evaluation import Horner
 from reshuffle.free.checks import count, is_whole
 from reshuffle.free.laws import Element, Law
+
+Coefficient = Any
+"""A number, or a square matrix of numbers."""
+
+MANTISSA = 2.0**46
+"""Coefficients that differ by less than a rounding or two count as one, so that sums of words are recognised."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +225,7 @@ class Expression:
         return self._plan.at(cache, self.dimension * len(matrices[0]))
 
     @cached_property
-    def _plan(self) -> Horner:
+    def _plan(self) -> "Horner":
         return Horner(self.terms)
 
     def _coerce(self, other: Operand) -> "Expression":
@@ -239,7 +249,7 @@ class Expression:
         return Expression({(): value}, self.family)
 
     def __repr__(self) -> str:
-        return printing.expression(self.terms)
+        return printed(self.terms)
 
 
 def variables(*laws: Law | Element, names: Sequence[str] | None = None) -> tuple[Expression, ...]:
@@ -351,3 +361,186 @@ def _letter_value(
             value, size = np.linalg.inv(letter.of.evaluate(matrices)), letter.of.dimension
         cache[letter] = value if size == dimension else np.kron(np.eye(dimension), value)
     return cache[letter]
+
+
+def printed(terms: Mapping[Any, Any]) -> str:
+    """Return the sum of the terms, with signs between them, and i before a bracket where all have it."""
+    if len(terms) > 1 and all(_imaginary(value) for value in terms.values()):
+        return f"i ({_sum({word: value / 1j for word, value in terms.items()})})"
+    return _sum(terms)
+
+
+def _sum(terms: Mapping[Any, Any]) -> str:
+    if not terms:
+        return "0"
+    text = ""
+    for word, value in sorted(terms.items(), key=lambda term: len(term[0])):
+        sign, size = _split(value)
+        letters = _word(word)
+        body = letters if size == "1" and letters else " ".join(part for part in (size, letters) if part)
+        text += f" {sign} {body}" if text else ("-" if sign == "-" else "") + body
+    return text
+
+
+def _imaginary(value: Any) -> bool:
+    return not np.ndim(value) and complex(value).real == 0 != complex(value).imag
+
+
+def _split(value: Any) -> tuple[str, str]:
+    """The sign and the size of a coefficient; a complex one that has neither stands in brackets."""
+    if np.ndim(value):
+        return "+", "[" + "; ".join(" ".join(number(x) for x in row) for row in value) + "]"
+    z = complex(value)
+    if z.real and z.imag:
+        return "+", f"({number(z)})"
+    return ("-", number(-z)) if z.real + z.imag < 0 else ("+", number(z))
+
+
+def number(value: Any) -> str:
+    """Return a coefficient with no more digits than it needs.
+
+    >>> number(0.5), number(1 - 2j), number(1j), number(2 - 1j)
+    ('0.5', '1-2i', 'i', '2-i')
+    """
+    z = complex(value)
+    if not z.imag:
+        return f"{z.real:.6g}"
+    size = "" if abs(z.imag) == 1 else f"{abs(z.imag):.6g}"
+    if not z.real:
+        return f"{'-' if z.imag < 0 else ''}{size}i"
+    return f"{z.real:.6g}{'-' if z.imag < 0 else '+'}{size}i"
+
+
+def _word(word: Any) -> str:
+    parts = []
+    for letter, run in groupby(word):
+        times = len(list(run))
+        if hasattr(letter, "of"):
+            inside = repr(letter.of)
+            base, power = (inside if inside.isidentifier() else f"({inside})"), -times
+        else:
+            base, power = letter.name, times
+        parts.append(base if power == 1 else f"{base}^{power}")
+    return " ".join(parts)
+
+
+def is_nonzero(value: Coefficient) -> bool:
+    """Whether anything is left of a term."""
+    return bool(np.any(value)) if is_matrix(value) else value != 0
+
+
+def added(left: Coefficient, right: Coefficient) -> Coefficient:
+    """Their sum; a number stands for so many times the identity."""
+    if is_matrix(left) == is_matrix(right):
+        return left + right
+    if is_matrix(left):
+        return left + right * np.eye(len(left))
+    return left * np.eye(len(right)) + right
+
+
+def multiplied(left: Coefficient, right: Coefficient) -> Coefficient:
+    """Their product, in this order."""
+    return left @ right if is_matrix(left) and is_matrix(right) else left * right
+
+
+def key_of(value: Coefficient) -> Any:
+    """What tells a coefficient from others, to be hashed."""
+    return (value.shape, np.asarray(value, dtype=complex).tobytes()) if np.ndim(value) else value
+
+
+def is_matrix(value: Coefficient) -> bool:
+    """Whether it is no number."""
+    # np.ndim would make an array of every number.
+    return isinstance(value, np.ndarray) and value.ndim > 0
+
+
+@dataclass(frozen=True)
+class Rest:
+    """``c + sum_x x p_x``, with rests p_x that were made before.
+
+    Attributes
+    ----------
+    constant : a number or a square matrix; behind : letter -> which rest.
+    """
+
+    constant: Any
+    behind: dict[Any, int]
+
+
+class Horner:
+    """A plan to evaluate ``sum_w c_w w``, in which what is left of words behind a prefix is one rest.
+
+    However many prefixes lead to a rest, it is summed up once: a product symmetrised over B variables has some B!
+    words, and 2^B rests.
+
+    Parameters
+    ----------
+    terms : word -> coefficient
+        A number, or a square matrix A for ``A (x) word``.
+
+    >>> x, y = np.array([[0.0, 1.0], [1.0, 0.0]]), np.diag([1.0, 2.0])
+    >>> Horner({("x", "y"): 2.0, ("y",): 1.0, (): 3.0}).at({"x": x, "y": y}, 2).tolist()
+    [[4.0, 4.0], [2.0, 5.0]]
+    """
+
+    def __init__(self, terms: Mapping[tuple[Any, ...], Any]):
+        self.letters = list(dict.fromkeys(letter for word in terms for letter in word))
+        # Strings remember their hashes, and are cut fast.
+        names = {letter: chr(k) for k, letter in enumerate(self.letters)}
+        self.rests: list[Rest] = []
+        self._known: dict[Any, int] = {}
+        self._add({"".join([names[x] for x in word]): _simple(value) for word, value in terms.items()})
+
+    def _add(self, terms: Mapping[str, Any]) -> int:
+        key = frozenset((word, _key(value)) for word, value in terms.items())
+        if key not in self._known:
+            behind: dict[str, dict[str, Any]] = {}
+            for word, value in terms.items():
+                if word:
+                    behind.setdefault(word[0], {})[word[1:]] = value
+            rests = {self.letters[ord(name)]: self._add(rest) for name, rest in behind.items()}
+            self.rests.append(Rest(terms.get("", 0.0), rests))
+            self._known[key] = len(self.rests) - 1
+        return self._known[key]
+
+    def at(self, matrices: Mapping[Any, NDArray[Any]], rows: int) -> NDArray[Any]:
+        """Return the sum at matrices (rows, rows), one for each letter.
+
+        Where coefficients are matrices of size d, these are ``1_d (x) x``.
+        """
+        values: list[Any] = []
+        for rest in self.rests:
+            total: Any = rest.constant
+            if rest.behind:
+                total = _whole(total, rows)
+            for letter, number in rest.behind.items():
+                value, matrix = values[number], matrices[letter]
+                total = total + (matrix @ _whole(value, rows) if np.ndim(value) else matrix * value)
+            values.append(total)
+        return _whole(values[-1], rows)
+
+
+def _whole(value: Any, rows: int) -> NDArray[Any]:
+    """Return a number or a coefficient's matrix as a matrix of so many rows."""
+    if not np.ndim(value):
+        return np.asarray(value * np.eye(rows))
+    return np.asarray(value if len(value) == rows else np.kron(value, np.eye(rows // len(value))))
+
+
+def _simple(value: Any) -> Any:
+    """Return a coefficient in real arithmetic where it is real, which is four times faster."""
+    number = np.asarray(value)
+    if np.iscomplexobj(number) and not np.any(number.imag):
+        number = number.real
+    if not number.ndim:
+        return complex(number) if np.iscomplexobj(number) else float(number)
+    return number if np.iscomplexobj(number) else number.astype(float)
+
+
+def _key(value: Any) -> Any:
+    if isinstance(value, float):
+        fraction, exponent = math.frexp(value)
+        return round(fraction * MANTISSA), exponent
+    if isinstance(value, complex):
+        return *_key(value.real), *_key(value.imag)
+    return value.shape, value.tobytes()

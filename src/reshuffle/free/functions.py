@@ -5,7 +5,8 @@ from typing import Any, overload
 
 import numpy as np
 
-from reshuffle.free.algebra.expression import (
+from reshuffle.free.checks import Real
+from reshuffle.free.expression import (
     Expression,
     Family,
     Image,
@@ -14,7 +15,6 @@ from reshuffle.free.algebra.expression import (
     Variable,
     Word,
 )
-from reshuffle.free.checks import Real
 from reshuffle.free.laws import Law, Pushforward
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.free.algebra.expression import Expression, Inverse, Variable
+from reshuffle.free.expression import Expression, Inverse, Variable
 
 Basis = tuple[tuple[int, int], ...]
 Vector = dict[Basis, Any]

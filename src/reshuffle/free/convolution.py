@@ -1,0 +1,595 @@
+"""Laws from laws, without an expression: free sums, free products, their real powers, and corners.
+
+Sums and products are scalar fixed points, each law with a multiplicity of its own. `Convolved` is the law of such a
+fixed point: solved at any point, with its support, atoms and measure.
+"""
+
+import itertools
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reshuffle.free.checks import (
+    Complex,
+    ConvergenceError,
+    Real,
+    complex_points,
+    count,
+    number,
+    real_points,
+    size,
+)
+from reshuffle.free.laws.classical import MarchenkoPastur
+from reshuffle.free.laws.law import Law, Pairs
+from reshuffle.free.laws.pushforward import Corner
+from reshuffle.free.measure import Measure
+from reshuffle.free.progress import working
+from reshuffle.free.recurrence import cumulants_from_moments, moments_from_cumulants
+from reshuffle.free.singularities import exponent
+from reshuffle.free.solver.continuation import Resolved, follow, resolved
+from reshuffle.free.support import support as support_of
+
+COARSE = 1500
+"""Points of the first look at a density, from high above the axis."""
+TOGETHER = 4096
+"""Points that are solved at once."""
+
+
+def add(*laws: Law) -> Law:
+    """Return the free additive convolution: the law of ``x_1 + x_2 + ...`` for free x_j.
+
+    Parameters
+    ----------
+    *laws : Law
+        At least one.
+
+    Returns
+    -------
+    Law
+        A `Convolved`; its support, atoms and measure are found when first asked for.
+
+    >>> from reshuffle import free
+    >>> [round(x, 8) for x in free.add(free.Bernoulli(), free.Bernoulli()).support[0]]
+    [-2.0, 2.0]
+    """
+    return Convolved(_laws(laws), [1.0] * len(laws), product=False)
+
+
+def multiply(*laws: Law) -> Law:
+    """Return the free multiplicative convolution: the law of ``sqrt(x_1) x_2 sqrt(x_1)`` for free x_j >= 0.
+
+    With three, of ``sqrt(x_1) sqrt(x_2) x_3 sqrt(x_2) sqrt(x_1)``, and so on. S-transforms multiply
+    (Voiculescu, 1987).
+
+    Parameters
+    ----------
+    *laws : Law
+        At least one, all on the half-line x >= 0.
+
+    Returns
+    -------
+    Law
+        A `Convolved`.
+
+    >>> from reshuffle import free
+    >>> law = free.MarchenkoPastur(1.0)
+    >>> free.multiply(law, law).moments(4).round(9)
+    array([ 1.,  3., 12., 55.])
+    """
+    return Convolved(_positive(laws), [1.0] * len(laws), product=True)
+
+
+def gram(sigma: Law, ratio: float) -> Law:
+    """Return the law of ``X Sigma X'/n`` for X (n, p) of independent entries of variance one, ``p = ratio n``.
+
+    The matrix of all scalar products of n samples, or a kernel; the covariance of the samples,
+    ``sqrt(Sigma) X'X/n sqrt(Sigma)``, is ``multiply(sigma, MarchenkoPastur(ratio))`` and has the same spectrum but
+    for zeros. The Cauchy transform g obeys ``z = 1/g + ratio E[t/(1 - t g)]``, where t has the law of Sigma
+    (Silverstein, 1995).
+
+    Parameters
+    ----------
+    sigma : Law
+        Of the eigenvalues of Sigma, on the half-line x >= 0.
+    ratio : float
+        Columns per row, p/n.
+
+    Returns
+    -------
+    Law
+        A `Corner` of a `Convolved`.
+
+    >>> from reshuffle import free
+    >>> free.gram(free.Discrete([1.0, 3.0]), 0.5).moments(2).round(9), free.gram(free.Discrete([1.0]), 0.5).atoms
+    (array([1. , 3.5]), ((0.0, 0.5),))
+    """
+    ratio = size("ratio", ratio)
+    return Corner(multiply(sigma, MarchenkoPastur(ratio)), 1 / ratio)
+
+
+def additive_power(law: Law, times: float) -> Law:
+    """Return the free additive power: the law of ``times`` free copies added, ``R(g) -> times R(g)``.
+
+    Source: Nica and Speicher (1996), for every real ``times >= 1``.
+
+    Parameters
+    ----------
+    law : Law
+    times : float
+        At least 1.
+
+    Returns
+    -------
+    Law
+        A `Convolved`.
+
+    >>> from reshuffle import free
+    >>> free.additive_power(free.Bernoulli(), 1.5).atoms
+    ((-1.5, 0.25), (1.5, 0.25))
+    """
+    return Convolved(_laws((law,)), [number("times", times, low=1.0, high=1e6)], product=False)
+
+
+def multiplicative_power(law: Law, times: float) -> Law:
+    """Return the free multiplicative power of a law on x >= 0: ``S(m) -> S(m)^times``.
+
+    Source: Belinschi and Bercovici (2005), for every real ``times >= 1``.
+
+    Parameters
+    ----------
+    law : Law
+    times : float
+        At least 1.
+
+    Returns
+    -------
+    Law
+        A `Convolved`.
+
+    >>> from reshuffle import free
+    >>> low, high = free.multiplicative_power(free.MarchenkoPastur(1.0), 2).support[0]
+    >>> round(low, 8), round(high, 8)
+    (0.0, 6.75)
+    """
+    return Convolved(_positive((law,)), [number("times", times, low=1.0, high=1e3)], product=True)
+
+
+def compress(law: Law, rank: float) -> Law:
+    """Return the law of the corner ``p x p`` that a free projection p of trace ``rank`` cuts out of x.
+
+    In the corner, whose own trace is one: the free additive power ``1/rank``, times ``rank`` (Nica and
+    Speicher, 1996).
+
+    Parameters
+    ----------
+    law : Law
+        Of x.
+    rank : float
+        In (0, 1].
+
+    Returns
+    -------
+    Law
+
+    >>> from reshuffle import free
+    >>> [round(x, 8) for x in free.compress(free.Semicircle(), 0.25).support[0]]
+    [-1.0, 1.0]
+    """
+    t = number("rank", rank, low=1e-6, high=1.0)
+    return additive_power(law, 1 / t).affine(t)
+
+
+def _laws(laws: tuple[Law, ...]) -> tuple[Law, ...]:
+    if not laws:
+        raise TypeError(
+            "a convolution needs at least one law, but there is none; pass laws such as Semicircle()"
+        )
+    for law in laws:
+        if not isinstance(law, Law):
+            raise TypeError(
+                f"a convolution needs laws such as Semicircle(), "
+                f"but one is {law!r}; wrap points in Discrete(points)"
+            )
+    return laws
+
+
+def _positive(laws: tuple[Law, ...]) -> tuple[Law, ...]:
+    for law in _laws(laws):
+        low = min([a for a, _ in law.support] + [x for x, _ in law.atoms])
+        if low < 0:
+            raise ValueError(
+                f"a free product needs laws on x >= 0, but one is {law!r}, which reaches down to {low:g}; for"
+                f" other variables write"
+                " the expression, such as spectrum(x * y * x)"
+            )
+        if law.scale == 0:
+            raise ValueError(
+                f"a free product needs laws that are not the point 0, but one is {law!r}; the product would be 0"
+            )
+    return laws
+
+
+class Convolved(Law):
+    """The free convolution of laws that enter t_j times each, t_j >= 1 and real: a sum, or a product.
+
+    Made by `add`, `multiply`, `additive_power`, `multiplicative_power` and `compress`; everything is computed
+    when first asked for. Real points mean the limit from the upper half-plane itself, as for a `Spectrum`.
+
+    Parameters
+    ----------
+    laws : list of Law
+        Of products: on the half-line x >= 0, none of them the point 0.
+    weights : list of float
+        t_j, as many.
+    product : bool
+        Whether they are multiplied, and not added.
+    """
+
+    def __init__(self, laws: Sequence[Law], weights: Sequence[float], *, product: bool):
+        self.laws, self.weights, self.product = tuple(laws), tuple(float(t) for t in weights), product
+        # In units in which every mean is one (of sums: every scale), so that high powers stay numbers.
+        sizes = [float(law.moments(1)[0]) if product else law.scale or 1.0 for law in self.laws]
+        self._unit = self._together(sizes) if product else max(sizes)
+        scaled = [law / (size if product else self._unit) for law, size in zip(self.laws, sizes, strict=True)]
+        self._system: WeightedLaws
+        if product:
+            spread = sum(t * float(law.cumulants(2)[1]) for law, t in zip(scaled, self.weights, strict=True))
+            self._system = Products(scaled, self.weights, 1 + spread)
+        else:
+            norm = sum(t * law.scale for law, t in zip(scaled, self.weights, strict=True)) or 1.0
+            self._system = Sums(scaled, self.weights, norm)
+
+    def _together(self, values: Sequence[float]) -> float:
+        """Return ``prod v_j^t_j`` or ``sum t_j v_j``."""
+        if self.product:
+            return float(math.prod(v**t for v, t in zip(values, self.weights, strict=True)))
+        return math.fsum(t * v for v, t in zip(values, self.weights, strict=True))
+
+    def _trace(self, z: Complex, strict: bool) -> Resolved:
+        with working(repr(self)):
+            solved = resolved(self._chunks, z.ravel() / self._unit, strict)
+        shape = z.shape
+        return Resolved(
+            solved.value[:, 0, 0].reshape(shape) / self._unit,
+            solved.error.reshape(shape) / self._unit,
+            solved.converged.reshape(shape),
+        )
+
+    def _chunks(self, z: Complex) -> tuple[Complex, Real]:
+        values, errors = np.zeros((len(z), 1, 1), dtype=complex), np.zeros(len(z))
+        for start in range(0, len(z), TOGETHER):
+            part = slice(start, start + TOGETHER)
+            solved = follow(self._system, z[part], 1)
+            values[part] = solved.resolvent
+            errors[part] = np.where(solved.converged, solved.error, np.inf)
+        return values, errors
+
+    def cauchy(self, z: ArrayLike) -> Complex:
+        """Return ``G(z)``; real z means the limit from above, nan where it could not be solved."""
+        return np.asarray(self._trace(complex_points("z", z), strict=True).value)
+
+    def resolve(self, t: ArrayLike) -> Resolved:
+        """Return the density at t with error estimates and convergence flags."""
+        return self._trace(real_points("t", t).astype(complex), strict=True).density(self._unit)
+
+    def _density(self, t: Real) -> Real:
+        return np.asarray(self.resolve(t).value)
+
+    def _cauchy(self, z: Complex) -> Complex:
+        # A larger system asks for this at every step of its own: the solver of this one would be run each time.
+        return self.measure.cauchy(z)
+
+    def _untested(self, t: Real) -> tuple[Real, Real]:
+        solved = self._trace(t.astype(complex), strict=False)
+        density = np.where(solved.converged, np.maximum(-solved.value.imag / np.pi, 0.0), 0.0)
+        if self.product:
+            density = np.where(t < 0, 0.0, density)
+        return density, np.where(solved.converged, solved.error / np.pi, np.inf)
+
+    def _known(self, t: Real) -> Real:
+        density, error = self._untested(t)
+        return np.asarray(np.where(np.isfinite(error), density, np.nan))
+
+    @cached_property
+    def atoms(self) -> Pairs:
+        """Pairs (location, mass), from left to right.
+
+        Atoms a_j of masses m_j make one of mass ``1 - sum_j t_j (1 - m_j)`` where that is positive; at 0 a
+        product has the largest of its factors' masses there. Sources: Bercovici and Voiculescu (1998),
+        Belinschi (2003).
+        """
+        found: dict[float, float] = {}
+        zero = (
+            max((m for law in self.laws for x, m in law.atoms if x == 0), default=0.0)
+            if self.product
+            else 0.0
+        )
+        if zero:
+            found[0.0] = zero
+        for choice in itertools.product(
+            *(self._heavy(law, t) for law, t in zip(self.laws, self.weights, strict=True))
+        ):
+            mass = 1 - math.fsum(t * (1 - m) for (_, m), t in zip(choice, self.weights, strict=True))
+            if mass > 1e-12:
+                place = self._together([x for x, _ in choice])
+                found[place] = found.get(place, 0.0) + mass
+        return tuple(sorted(found.items()))
+
+    def _heavy(self, law: Law, weight: float) -> list[tuple[float, float]]:
+        """Return the atoms that can make one of the convolution, those at 0 of a product left out."""
+        others = sum(
+            t * (1 - max((m for _, m in other.atoms), default=0.0)) for other, t in self._others(law, weight)
+        )
+        return [
+            (x, m) for x, m in law.atoms if weight * (1 - m) + others < 1 and not (self.product and x == 0)
+        ]
+
+    def _others(self, law: Law, weight: float) -> list[tuple[Law, float]]:
+        pairs = list(zip(self.laws, self.weights, strict=True))
+        pairs.remove((law, weight))
+        return pairs
+
+    def _seeds(self) -> Real:
+        """Return 300 quantiles of the law as it is seen from above: edges are sought around them."""
+        if self.product:
+            high = self._together([law.scale for law in self.laws])
+            x = np.geomspace(1e-8 * self._unit, high, COARSE)
+            z, widths = x * (1 + 0.02j), x
+        else:
+            ends = [_hull(law) for law in self.laws]
+            low, high = (self._together([pair[i] for pair in ends]) for i in (0, 1))
+            x = np.linspace(low, high, COARSE)
+            z, widths = x + 1j * (high - low) / 300, np.ones(COARSE)
+        values = self._trace(z, strict=False).value
+        for place, mass in self.atoms:
+            values = values - mass / (z - place)
+        total = np.cumsum(np.nan_to_num(np.maximum(-values.imag, 0.0)) * widths)
+        return np.asarray(np.interp(np.linspace(0.003, 0.997, 300), total / total[-1], x))
+
+    @cached_property
+    def _powers(self) -> dict[float, float]:
+        """The power of x at 0: factors x^-a_j make x^-a with ``a/(1 - a) = sum_j t_j a_j/(1 - a_j)``.
+
+        From ``S_j(m) ~ (1 + m)^(-a_j/(1 - a_j))`` at m = -1; such a density is a power series in ``x^(1 - a)``.
+        """
+        if not self.product or any(x == 0 for x, _ in self.atoms):
+            return {}
+        total = 0.0
+        for law, t in zip(self.laws, self.weights, strict=True):
+            if law.support and law.support[0][0] == 0:
+                found = exponent(law._density, 0.0, law.support[0][1])
+                if found is None:
+                    return {}
+                total += t * max(-found[0], 0) / (found[1] + found[0])
+        # The panels know whole powers alone; with a large one nothing but a high, if fractional, power is left.
+        whole = [k * (1 + total) for k in range(1, 7) if abs(k * (1 + total) - round(k * (1 + total))) < 1e-9]
+        return {0.0: float(round(whole[0]) if whole else np.ceil(4 + 4 * total))} if total else {}
+
+    @cached_property
+    def _structure(self) -> tuple[Pairs, Measure]:
+        if sum(mass for _, mass in self.atoms) > 1 - 1e-9:
+            return (), Measure(self._untested, (), self.atoms)
+        with working(repr(self)):
+            return self._found()
+
+    def _found(self) -> tuple[Pairs, Measure]:
+        seeds = self._seeds()
+        for resolution in (300, 1200, 3000):
+            found = support_of(self._known, seeds, resolution)
+            measure = Measure(self._untested, found.pieces, self.atoms, 1e-11, self._powers)
+            if abs(measure.mass - 1) < 1e-7:
+                return found.intervals, measure
+        raise ConvergenceError(
+            f"{self!r} has mass {measure.mass:.9f} on {found.intervals} and atoms {self.atoms}, should be 1; it has"
+            " parts too narrow to be found: use density(t) and resolve(t) at chosen points"
+        )
+
+    @property
+    def support(self) -> Pairs:
+        """The intervals of the continuous part, from left to right."""
+        return self._structure[0]
+
+    @cached_property
+    def measure(self) -> Measure:
+        """The law as quadrature panels."""
+        return self._structure[1]
+
+    def moments(self, order: int) -> Real:
+        """Return the moments up to ``order``: of sums from free cumulants, which add; of products by quadrature."""
+        if self.product:
+            return super().moments(order)
+        order = count("order", order)
+        pairs = zip(self.laws, self.weights, strict=True)
+        total = sum(t * np.array(cumulants_from_moments(list(law.moments(order)))) for law, t in pairs)
+        return np.array(moments_from_cumulants(list(np.asarray(total))), dtype=float)
+
+    def __repr__(self) -> str:
+        sign, power = (" x ", "^") if self.product else (" + ", " times ")
+        parts = [
+            repr(law) if t == 1 else f"{law!r}{power}{t:g}"
+            for law, t in zip(self.laws, self.weights, strict=True)
+        ]
+        return f"Convolved({sign.join(parts)})"
+
+
+def _hull(law: Law) -> tuple[float, float]:
+    ends = [end for pair in law.support for end in pair] + [place for place, _ in law.atoms]
+    return min(ends), max(ends)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """One evaluation of the map: what is subtracted from z, the resolvent, the next unknowns and their slopes."""
+
+    subtracted: Complex
+    resolvent: Complex
+    image: Complex
+    points: Complex
+    slopes: Complex
+
+
+class WeightedLaws:
+    """The joint fixed point of laws mu_j that enter t_j times, t_j real and at least one.
+
+    Every law is known through ``K_j(z) = z - 1/G_j(z)``, and so is what they make together: ``G = 1/(z - K)``. The
+    subordinated points zeta_j are where ``K_j(zeta_j)`` is asked for. A `FixedPoint` of the solver, of size one.
+
+    Parameters
+    ----------
+    laws : the mu_j; weights : the t_j, as many; norm : of what they make together, in the units of z.
+    """
+
+    size = 1
+    direct = True
+
+    def __init__(self, laws: Sequence[Law], weights: Sequence[float], norm: float):
+        self.laws, self.weights, self.norm = tuple(laws), np.asarray(weights, dtype=float), norm
+        self.unknowns = len(self.laws)
+
+    def base(self, z: Complex, height: Complex) -> Complex:
+        """Return ``z + i height``, shape (points, 1, 1)."""
+        return np.asarray((z + 1j * height)[:, None, None])
+
+    @abstractmethod
+    def start(self, points: int) -> Complex:
+        """Return the unknowns at infinity: what K_j is there, the mean."""
+
+    @abstractmethod
+    def combined(self, unknowns: Complex) -> Complex:
+        """Return K (points,) from the unknowns (points, laws)."""
+
+    @abstractmethod
+    def places(self, z: Complex, unknowns: Complex) -> Complex:
+        """Return the subordinated points zeta_j (points, laws)."""
+
+    @abstractmethod
+    def unknown(self, k: Complex) -> Complex:
+        """Return the unknown that stands for a value of K_j."""
+
+    @abstractmethod
+    def speed(self, state: Moved) -> Complex:
+        """Return how zeta_j moves with the unknowns, (points, laws, laws), times what the image moves with it."""
+
+    @abstractmethod
+    def drift(self, z: Complex, state: Moved) -> Complex:
+        """Return how the image moves with z, (points, laws)."""
+
+    @abstractmethod
+    def pull(self, state: Moved, unknowns: Complex) -> Complex:
+        """Return how K moves as the unknowns do, (points,)."""
+
+    def evaluate(self, base: Complex, unknowns: Complex) -> Moved:
+        """Return the map at ``unknowns`` (points, laws)."""
+        z = base[:, 0, 0]
+        k = self.combined(unknowns)
+        points = self.places(z, unknowns)
+        images, slopes = np.empty_like(points), np.empty_like(points)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            for j, law in enumerate(self.laws):
+                g = law._cauchy(points[:, j])
+                images[:, j] = points[:, j] - 1 / g
+                slopes[:, j] = 1 + law._cauchy_derivative(points[:, j]) / g**2
+            return Moved(k, (1 / (z - k))[:, None, None], self.unknown(images), points, slopes)
+
+    def jacobian(self, state: Moved) -> Complex:
+        """Return the derivative of the map, (points, laws, laws)."""
+        return self.speed(state)
+
+    def tangent(self, state: Moved, directions: Complex) -> Complex:
+        """Return the derivative of the map along ``directions``, (points, count, laws)."""
+        return np.asarray(directions @ self.speed(state).transpose(0, 2, 1))
+
+    def shift_tangent(self, state: Moved, direction: Complex) -> Complex:
+        """Return the derivative of the map as ``base`` moves along ``direction``, (points, laws)."""
+        z = state.subtracted + 1 / state.resolvent[:, 0, 0]
+        moved = np.broadcast_to(np.asarray(direction).reshape(-1, 1), (len(z), 1))
+        return np.asarray(moved * self.drift(z, state))
+
+    def resolvent_tangent(self, state: Moved, direction: Any, unknowns: Complex) -> Complex:
+        """Return the derivative of G as ``base`` moves along ``direction`` and the unknowns along theirs."""
+        change = np.zeros_like(state.resolvent) + direction
+        return np.asarray(-(state.resolvent**2) * (change - self.pull(state, unknowns)[:, None, None]))
+
+
+class Sums(WeightedLaws):
+    """``K = sum_j t_j K_j(zeta_j)`` with ``zeta_j = z - K + K_j``; the unknowns are the K_j.
+
+    For two laws these are the subordination functions of Biane (1998) and of Belinschi and Bercovici
+    (2007); for one
+    law of multiplicity t the power of Nica and Speicher (1996).
+    """
+
+    def start(self, points: int) -> Complex:
+        """Return the means."""
+        means = np.array([law.moments(1)[0] for law in self.laws], dtype=complex)
+        return np.tile(means, (points, 1))
+
+    def combined(self, unknowns: Complex) -> Complex:
+        """Return ``sum_j t_j K_j``."""
+        return np.asarray(unknowns @ self.weights)
+
+    def places(self, z: Complex, unknowns: Complex) -> Complex:
+        """Return ``z - K + K_j``."""
+        return np.asarray((z - self.combined(unknowns))[:, None] + unknowns)
+
+    def unknown(self, k: Complex) -> Complex:
+        """Return K_j itself."""
+        return k
+
+    def speed(self, state: Moved) -> Complex:
+        """Return ``K_j'(zeta_j) (delta_ij - t_i)``."""
+        return np.asarray(state.slopes[:, :, None] * (np.eye(self.unknowns) - self.weights))
+
+    def drift(self, z: Complex, state: Moved) -> Complex:
+        """Return ``K_j'(zeta_j)``."""
+        return state.slopes
+
+    def pull(self, state: Moved, unknowns: Complex) -> Complex:
+        """Return ``sum_j t_j dK_j``."""
+        return np.asarray(unknowns @ self.weights)
+
+
+class Products(WeightedLaws):
+    """``K = prod_j K_j(zeta_j)^t_j`` with ``zeta_j = z K_j / K``, on the half-line; the unknowns are ``log K_j``.
+
+    With ``eta(1/z) = K(z)/z`` this is ``eta^-1(m)/m = prod_j (eta_j^-1(m)/m)^t_j``, S-transforms that multiply
+    (Voiculescu, 1987). For two laws the plain iteration of the map is that of Belinschi and Bercovici (2007).
+    """
+
+    def start(self, points: int) -> Complex:
+        """Return the logarithms of the means."""
+        means = np.array([law.moments(1)[0] for law in self.laws], dtype=complex)
+        return np.tile(np.log(means), (points, 1))
+
+    def combined(self, unknowns: Complex) -> Complex:
+        """Return ``exp(sum_j t_j log K_j)``."""
+        return np.asarray(np.exp(unknowns @ self.weights))
+
+    def places(self, z: Complex, unknowns: Complex) -> Complex:
+        """Return ``z K_j / K``."""
+        return np.asarray(z[:, None] * np.exp(unknowns - (unknowns @ self.weights)[:, None]))
+
+    def unknown(self, k: Complex) -> Complex:
+        """Return ``log K_j`` with a cut in the upper half-plane, where no K_j is."""
+        return np.asarray(np.log(1j * k) - 0.5j * np.pi)
+
+    def speed(self, state: Moved) -> Complex:
+        """Return ``zeta_j K_j'/K_j (delta_ij - t_i)``."""
+        return np.asarray(self._elasticity(state)[:, :, None] * (np.eye(self.unknowns) - self.weights))
+
+    def _elasticity(self, state: Moved) -> Complex:
+        return np.asarray(state.points * state.slopes * np.exp(-state.image))
+
+    def drift(self, z: Complex, state: Moved) -> Complex:
+        """Return ``zeta_j K_j'/K_j / z``."""
+        return np.asarray(self._elasticity(state) / z[:, None])
+
+    def pull(self, state: Moved, unknowns: Complex) -> Complex:
+        """Return ``K sum_j t_j dlog K_j``."""
+        return np.asarray(state.subtracted * (unknowns @ self.weights))

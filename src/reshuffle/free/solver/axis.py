@@ -1,0 +1,593 @@
+"""Solutions along the real axis, each a start of Newton's method at the points beside it.
+
+`Guides` interpolates known solutions. `folds` finds the ends of a spectrum, where the real solutions turn back, by
+Newton's method. `Sheet` solves along the axis with both. `Chart` writes the resolvent there as Chebyshev series:
+thousands of points for the price of a few hundred.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import chebyshev
+from numpy.typing import NDArray
+
+from reshuffle.free import progress
+from reshuffle.free.checks import Complex, Real
+from reshuffle.free.measure import GRID, NODES, TO_COEFFICIENTS
+from reshuffle.free.solver.continuation import Solution, follow, land
+from reshuffle.free.solver.system import PencilSystem
+
+# Known solutions
+NEIGHBOURS = 6
+"""Through which a polynomial is laid."""
+PROMISING = 0.05
+"""How far two predictions may differ, in units of the neighbours' differences, for Newton to start from one."""
+
+# Folds
+ROUNDS = 10
+"""Steps along the curve of solutions."""
+RETURNS = 6
+"""Steps of Newton's method back to the curve, after each of them."""
+EXACT = 1e-15
+"""Of the size of the spectrum: what the next step may still move an end by."""
+ASTRAY = 2.0
+"""Of the distance of the two points that a fold lies between: how far beyond them it is followed."""
+LEVEL = 1e-9
+"""Imaginary part that a fold on the real axis may have, in the same units."""
+
+# Solutions along the axis
+SPARSE = 12
+"""Of how many points one is followed down the whole path, before the others start from it."""
+ENDS = np.array([0, 1, 2, 4])
+FEWEST = 24
+"""Points that are worth the detour: fewer cost the path little more than one."""
+SURE = 1e-8
+"""Error of what neighbours led to, in units in which the spectrum has size one, beyond which it does not count."""
+LARGEST = 1_000_000
+"""Numbers that are kept."""
+DARK = 1e-9
+"""Imaginary part of the trace, in the same units, of what is outside of the spectrum."""
+BESIDE, ALIKE = 1e-3, 0.3
+"""Of the way to a fold, and of what is left of it: where solutions are compared, and how far they may differ."""
+
+# Chebyshev series
+MANY = 600
+"""Points from which on series are made for them."""
+CROWD = 2 * NODES
+"""Points on a piece that are worth one; fewer are solved one by one."""
+TAIL, NOISE = 1e-13, 1e-11
+"""Last coefficients, and errors at the nodes, beside the largest value, up to which a series stands."""
+
+Solve = Callable[[Real], tuple[Complex, Real]]
+
+
+class Guides:
+    """Solutions at points of the real axis, and the ends of the spectrum as far as they are known.
+
+    Attributes
+    ----------
+    points, unknowns : (n,) and (n, unknowns)
+        Sorted.
+    edges : (m,)
+        Where the spectrum ends, sorted. Beside one the unknowns are analytic in the root of the distance to it.
+    turns : (k,)
+        Those edges at which the unknowns are known too: there the Jacobian is singular.
+    """
+
+    def __init__(self, unknowns: int):
+        self.points, self.unknowns = np.zeros(0), np.zeros((0, unknowns), dtype=complex)
+        self.edges, self.turns, self.turned = self.points, self.points, self.unknowns
+        self._all = self.points, self.unknowns
+
+    def add(self, points: Real, unknowns: Complex) -> NDArray[np.int_]:
+        """Remember solutions at new points; return the order that sorts them together with those before."""
+        merged = np.concatenate([self.points, points])
+        order = np.argsort(merged)
+        self.points, self.unknowns = merged[order], np.concatenate([self.unknowns, unknowns])[order]
+        self._merge()
+        return order
+
+    def mark(self, edges: Real) -> None:
+        """Interpolate beside these points in the root of the distance to them."""
+        self.edges = np.unique(np.concatenate([self.edges, edges]))
+
+    def turn(self, edges: Real, unknowns: Complex) -> None:
+        """Mark edges at which the unknowns (edges, unknowns) are known."""
+        fresh = ~np.isin(edges, self.turns)
+        self.turns = np.concatenate([self.turns, edges[fresh]])
+        self.turned = np.concatenate([self.turned, unknowns[fresh]])
+        self.mark(edges)
+        self._merge()
+
+    def forget(self, edges: Real) -> None:
+        """Take back what was marked."""
+        kept = ~np.isin(self.turns, edges)
+        self.turns, self.turned = self.turns[kept], self.turned[kept]
+        self.edges = self.edges[~np.isin(self.edges, edges)]
+        self._merge()
+
+    def _merge(self) -> None:
+        points, order = np.unique(np.concatenate([self.points, self.turns]), return_index=True)
+        self._all = points, np.concatenate([self.unknowns, self.turned])[order]
+
+    def predicted(self, x: Real) -> tuple[Complex, Real, NDArray[np.bool_]]:
+        """Return unknowns interpolated at x, how much those of the two nearest points differ, and where to try.
+
+        A point is worth a try where polynomials through six neighbours and through the inner four of them agree. At
+        least six points must be known.
+        """
+        points, unknowns = self._all
+        place = np.searchsorted(points, x)
+        index = self._first(x, place)[:, None] + np.arange(NEIGHBOURS)
+        target, nodes, regular = self._coordinates(x, points[index])
+        high = interpolated(target, nodes, unknowns[index])
+        low = interpolated(target, nodes[:, 1:-1], unknowns[index[:, 1:-1]])
+        right = np.clip(place, 1, len(points) - 1)
+        spread = np.linalg.norm(unknowns[right] - unknowns[right - 1], axis=1)
+        between = ((place > 0) & (place < len(points))) | regular
+        size = 1 + np.linalg.norm(high, axis=1)
+        doubt = np.linalg.norm(high - low, axis=1)
+        return high, spread, between & (doubt <= PROMISING * np.maximum(spread, 1e-10 * size))
+
+    def _first(self, x: Real, place: NDArray[np.int_]) -> NDArray[np.int_]:
+        """Return where the neighbours of each point begin: between the same edges as itself, if they are enough."""
+        points = self._all[0]
+        first = np.clip(place - NEIGHBOURS // 2, 0, len(points) - NEIGHBOURS)
+        if not len(self.edges):
+            return first
+        gap = np.searchsorted(self.edges, x)
+        starts = np.concatenate([[0], np.searchsorted(points, self.edges)])[gap]
+        ends = np.concatenate([np.searchsorted(points, self.edges, side="right"), [len(points)]])[gap]
+        inside = np.clip(first, starts, np.maximum(ends - NEIGHBOURS, starts))
+        return np.where(ends - starts >= NEIGHBOURS, inside, first)
+
+    def _coordinates(self, x: Real, nodes: Real) -> tuple[Real, Real, NDArray[np.bool_]]:
+        """Return points and their neighbours as roots of distances to an edge, if all are on one side of it."""
+        if not len(self.edges):
+            return x, nodes, np.zeros(len(x), dtype=bool)
+        after = np.clip(np.searchsorted(self.edges, x), 1, max(len(self.edges) - 1, 1))
+        left, right = self.edges[after - 1], self.edges[np.minimum(after, len(self.edges) - 1)]
+        edge = np.where(np.abs(x - left) < np.abs(x - right), left, right)
+        away = nodes - edge[:, None]
+        one_side = (away * (x - edge)[:, None] >= 0).all(axis=1) & (x != edge)
+        # Two neighbours that meet in the root would divide by nothing.
+        roots = np.sqrt(np.abs(away))
+        one_side &= np.abs(np.diff(roots, axis=1)).min(axis=1) > 0
+        target = np.where(one_side, np.sqrt(np.abs(x - edge)), x)
+        return target, np.where(one_side[:, None], roots, nodes), one_side
+
+
+def interpolated(x: Real, nodes: Real, values: Complex) -> Complex:
+    """Return the polynomials through ``nodes`` (n, k) with ``values`` (n, k, unknowns), at x (n,).
+
+    >>> nodes = np.array([[0.0, 1.0, 3.0]])
+    >>> interpolated(np.array([2.0]), nodes, nodes[..., None] ** 2).tolist()
+    [[4.0]]
+    """
+    count = nodes.shape[1]
+    weights = np.ones(nodes.shape)
+    for k in range(count):
+        for other in range(count):
+            if other != k:
+                weights[:, k] *= (x - nodes[:, other]) / (nodes[:, k] - nodes[:, other])
+    return np.asarray(np.einsum("nk,nku->nu", weights, values))
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Where curves of solutions turn back, and how they leave.
+
+    Attributes
+    ----------
+    places : (n,)
+        Points of the real axis, nan where none was found.
+    unknowns : (n, unknowns)
+        The solution there.
+    leaving : (n, unknowns)
+        At a point x close by it is ``unknowns + sqrt(x - place) leaving``, with either root.
+    steps : of Newton's method, over all curves.
+    """
+
+    places: Real
+    unknowns: Complex
+    leaving: Complex
+    steps: int
+
+
+def folds(system: PencilSystem, inside: Real, outside: Real, unknowns: Complex) -> Folds:
+    """Return the folds between points (n,) inside and outside of the spectrum, from solutions at the former.
+
+    At a regular end two solutions meet, conjugates of each other inside and real outside, and the Jacobian is
+    singular. Unknowns and x are analytic functions of a parameter s there, the component of the unknowns along
+    their own derivative, and the end is the zero of ``dx/ds``: a function without a root in it. Each of its values
+    is a linear system with one row more, which the fold leaves regular (Keller, 1977). The secant method starts
+    from the solution and its conjugate; where s is known to half of the digits, x is known to all.
+
+    Which sheet the fold is on is not checked: solutions that are none of the spectrum's turn back too.
+
+    Parameters
+    ----------
+    system : PencilSystem
+        A direct one.
+    inside, outside : (n,)
+    unknowns : (n, unknowns)
+        At the points inside.
+    """
+    curve = _Curve(system, inside, outside, unknowns)
+    for _ in range(ROUNDS):
+        curve.advance()
+        if (curve.settled | curve.lost).all():
+            break
+    low, high = np.minimum(inside, outside), np.maximum(inside, outside)
+    x = curve.x
+    found = curve.settled & (np.abs(x.imag) <= LEVEL) & (x.real >= low) & (x.real <= high)
+    return Folds(np.where(found, x.real, np.nan), curve.unknowns, curve.leaving(), curve.steps)
+
+
+class _Curve:
+    """A point on each curve of solutions, at a parameter s: unknowns, x, and their derivatives along it."""
+
+    def __init__(self, system: PencilSystem, inside: Real, outside: Real, unknowns: Complex):
+        self.system, self.steps = system, 0
+        state, moved = self._state(inside.astype(complex), unknowns)
+        tangent = _solved(np.eye(system.unknowns) - system.jacobian(state), moved)
+        self.row = tangent.conj() / np.linalg.norm(tangent, axis=1)[:, None] ** 2
+        # Along the first solution's own derivative s is x: the slope there is one.
+        self.parameter = np.zeros(len(inside), dtype=complex)
+        self.turning = np.ones(len(inside), dtype=complex)
+        self.origin = _inner(self.row, unknowns)
+        other = system.mirrored(unknowns) - unknowns
+        distance, slope = _inner(self.row, other), 1 / _inner(self.row, system.mirrored(tangent))
+        self.step, self.bend = distance / (1 - slope), (slope - 1) / distance
+        self.unknowns = unknowns + (self.step / distance)[:, None] * other
+        self.along, self.x = tangent, inside + self.step / 2
+        self.middle, self.reach = (inside + outside) / 2, ASTRAY * np.abs(inside - outside)
+        self.settled = np.zeros(len(inside), dtype=bool)
+
+    @property
+    def lost(self) -> NDArray[np.bool_]:
+        """Curves that went away, or nowhere."""
+        return np.asarray(~(np.abs(self.x - self.middle) <= self.reach))
+
+    def _state(self, x: Complex, unknowns: Complex) -> tuple[Any, Complex]:
+        """Return the map there, and its derivative as x moves."""
+        progress.step()
+        state = self.system.evaluate(self.system.base(x, np.zeros(len(x))), unknowns)
+        return state, self.system.shift_tangent(state, self.system.direction)
+
+    def advance(self) -> None:
+        """Go to the parameter at which the slope seemed to vanish, and tell from the slope there where it will."""
+        target = self.parameter + self.step
+        back = self._back(target)
+        change = self.turning - self._slopes()
+        self.bend = np.where(self.settled, self.bend, -change / self.step)
+        self.turning = self.turning - change
+        self.parameter = target
+        self.step = np.where(self.settled, 0.0, -self.turning / self.bend)
+        self.settled |= back & (np.abs(self.step * self.turning) <= EXACT)
+        self.unknowns = self.unknowns + self.step[:, None] * self.along
+        self.x = self.x + self.step * self.turning / 2
+
+    def _back(self, target: Complex) -> NDArray[np.bool_]:
+        """Bring unknowns and x to the curve, at parameter ``target``, and return where that was reached."""
+        for _ in range(RETURNS):
+            state, moved = self._state(self.x, self.unknowns)
+            residual = np.concatenate(
+                [
+                    state.image - self.unknowns,
+                    (target + self.origin - _inner(self.row, self.unknowns))[:, None],
+                ],
+                axis=1,
+            )
+            self.bordered = self._bordered(state, moved)
+            change = _solved(self.bordered, residual)
+            self.unknowns, self.x = self.unknowns + change[:, :-1], self.x + change[:, -1]
+            length = np.linalg.norm(change, axis=1) / (1 + np.linalg.norm(self.unknowns, axis=1))
+            self.steps += len(length)
+            if np.all((length <= 1e-13) | self.lost):
+                break
+        return np.asarray(length <= 1e-11)
+
+    def _bordered(self, state: Any, moved: Complex) -> Complex:
+        count = self.system.unknowns
+        matrix = np.zeros((len(moved), count + 1, count + 1), dtype=complex)
+        matrix[:, :count, :count] = np.eye(count) - self.system.jacobian(state)
+        matrix[:, :count, count] = -moved
+        matrix[:, count, :count] = self.row
+        return matrix
+
+    def _slopes(self) -> Complex:
+        """Return ``dx/ds``, and keep how the unknowns move."""
+        right = np.zeros(self.bordered.shape[:2], dtype=complex)
+        right[:, -1] = 1.0
+        tangent = _solved(self.bordered, right)
+        self.along = tangent[:, :-1]
+        return tangent[:, -1]
+
+    def leaving(self) -> Complex:
+        """Return how the unknowns move with the root of the distance from the fold: ``x = place + bend s^2/2``."""
+        return np.asarray(self.along * np.sqrt(2 / self.bend)[:, None])
+
+
+def _solved(matrices: Complex, right: Complex) -> Complex:
+    """Return the solutions of linear systems, nan for what is singular or not finite."""
+    whole = np.asarray(np.isfinite(matrices).all(axis=(1, 2)) & np.isfinite(right).all(axis=1))
+    safe = np.where(whole[:, None, None], matrices, np.eye(matrices.shape[1]))
+    try:
+        answer = np.linalg.solve(safe, right[..., None])[..., 0]
+    except np.linalg.LinAlgError:
+        # Exactly singular, one of them: the determinant's sign then vanishes.
+        whole = np.asarray(whole & (np.linalg.slogdet(safe)[0] != 0))
+        safe = np.where(whole[:, None, None], matrices, np.eye(matrices.shape[1]))
+        answer = np.linalg.solve(safe, right[..., None])[..., 0]
+    return np.where(whole[:, None], answer, np.nan)
+
+
+def _inner(row: Complex, vectors: Complex) -> Complex:
+    return np.asarray(np.einsum("nu,nu->n", row, vectors))
+
+
+@dataclass(frozen=True)
+class Landings:
+    """Values of the resolvent's corner, their errors (inf where a point failed) and the Newton steps they took.
+
+    The unknowns (n, unknowns) belong to the values, and are nan where a point failed.
+    """
+
+    values: Complex
+    errors: Real
+    unknowns: Complex
+    steps: int
+
+
+class Sheet:
+    """The solution on the real axis, a sheet of an analytic function, by as few paths as its points allow.
+
+    One point in a few is followed from above. Between them the unknowns are interpolated, and Newton's method ends
+    what interpolation began. A point is taken from its neighbours only where two interpolants of different degree
+    agree and Newton's method then moves them by no more than they differ: beside an edge, a gap or a singularity
+    they do not. Regular edges are found as folds then, beside which the unknowns are analytic in the root of the
+    distance; beside all others the path is followed.
+
+    Parameters
+    ----------
+    system : PencilSystem
+    corner : int
+        Rows of the resolvent that are asked for.
+    """
+
+    def __init__(self, system: PencilSystem, corner: int):
+        self.system, self.corner = system, corner
+        self.guides = Guides(system.unknowns)
+        self.values = np.zeros((0, corner, corner), dtype=complex)
+        self.errors = np.zeros(0)
+        self.steps = 0
+
+    @property
+    def points(self) -> Real:
+        """What is remembered, sorted."""
+        return self.guides.points
+
+    def solve(self, x: Real) -> Landings:
+        """Return the resolvent's corner at real points (n,); points that were asked for before are remembered."""
+        before = self.steps
+        result = _Gathered(len(x), self.corner, self.system.unknowns)
+        waiting = self._remembered(x, result)
+        if len(waiting) and len(self.points) + len(waiting) >= FEWEST:
+            for stride in (SPARSE, 2):
+                waiting = self._from_neighbours(x, waiting, result)
+                if stride < SPARSE and len(waiting) >= FEWEST:
+                    self._look_for_folds(x[waiting])
+                    waiting = self._from_neighbours(x, waiting, result)
+                if len(waiting) < FEWEST:
+                    break
+                chosen = np.zeros(len(waiting), dtype=bool)
+                chosen[::stride] = True
+                # The ends are where an edge is most likely to be near, and have neighbours on one side only.
+                chosen[ENDS] = chosen[-1 - ENDS] = True
+                self._from_above(x, waiting[chosen], result)
+                waiting = waiting[~chosen]
+            waiting = self._from_neighbours(x, waiting, result)
+        self._from_above(x, waiting, result)
+        return Landings(result.values, result.errors, result.unknowns, self.steps - before)
+
+    def ends(self, outside: Real, inside: Real) -> Real:
+        """Return where the spectrum ends between points (n,) outside and inside of it, nan where it is no fold.
+
+        A fold counts if the solution that leaves it is the spectrum's own, which comes from above.
+        """
+        low, high = np.minimum(outside, inside), np.maximum(outside, inside)
+        turns = np.sort(self.guides.turns)
+        found = np.full(len(inside), np.nan)
+        if len(turns):
+            next_ = turns[np.minimum(np.searchsorted(turns, low), len(turns) - 1)]
+            found = np.where((next_ >= low) & (next_ <= high), next_, np.nan)
+        unknown = np.flatnonzero(np.isnan(found))
+        if len(unknown) and self.system.direct and self.system.unknowns:
+            found[unknown] = self._new_ends(outside[unknown], inside[unknown])
+        return found
+
+    def _new_ends(self, outside: Real, inside: Real) -> Real:
+        unknowns, known = self._known(inside)
+        places = np.full(len(inside), np.nan)
+        if not known.any():
+            return places
+        with np.errstate(all="ignore"):
+            found = folds(self.system, inside[known], outside[known], unknowns[known])
+        self.steps += found.steps
+        places[known] = found.places
+        good = np.isfinite(places)
+        unknowns, leaving = found.unknowns[good[known]], found.leaving[good[known]]
+        self.guides.turn(places[good], unknowns)
+        beside = BESIDE * (inside - places)[good]
+        truth, solved = self._known(places[good] + beside)
+        moved = np.sqrt(beside.astype(complex))[:, None] * leaving
+        misfit = [np.linalg.norm(truth - unknowns - sign * moved, axis=1) for sign in (-1, 1)]
+        false = ~(solved & (np.minimum(*misfit) <= ALIKE * np.linalg.norm(moved, axis=1)))
+        wrong = np.flatnonzero(good)[false]
+        self.guides.forget(places[wrong])
+        places[wrong] = np.nan
+        return places
+
+    def _known(self, x: Real) -> tuple[Complex, NDArray[np.bool_]]:
+        """Return the unknowns (n, unknowns) at real points, and where they are known."""
+        unknowns = self.solve(x).unknowns
+        return unknowns, np.asarray(np.isfinite(unknowns).all(axis=1))
+
+    def _look_for_folds(self, near: Real) -> None:
+        """Find the folds between known points where the spectrum starts or stops, if one of ``near`` is there."""
+        dark = np.abs(np.trace(self.values, axis1=1, axis2=2).imag) <= DARK * self.corner
+        change = np.flatnonzero(dark[1:] != dark[:-1])
+        low, high = self.points[change], self.points[change + 1]
+        open_ = np.searchsorted(near, high) > np.searchsorted(near, low)
+        change, low, high = change[open_], low[open_], high[open_]
+        self.ends(np.where(dark[change], low, high), np.where(dark[change], high, low))
+
+    def _remembered(self, x: Real, result: "_Gathered") -> NDArray[np.int_]:
+        """Fill in what is known, and return the rest in order."""
+        place = np.minimum(np.searchsorted(self.points, x), len(self.points) - 1)
+        known = self.points[place] == x if len(self.points) else np.zeros(len(x), dtype=bool)
+        result.values[known], result.errors[known] = self.values[place[known]], self.errors[place[known]]
+        result.unknowns[known] = self.guides.unknowns[place[known]]
+        rest = np.flatnonzero(~known)
+        return rest[np.argsort(x[rest], kind="stable")]
+
+    def _from_above(self, x: Real, index: NDArray[np.int_], result: "_Gathered") -> None:
+        if len(index):
+            self._take(x, index, follow(self.system, x[index].astype(complex), self.corner), result)
+
+    def _from_neighbours(self, x: Real, index: NDArray[np.int_], result: "_Gathered") -> NDArray[np.int_]:
+        """Solve what neighbours lead to, and return the rest in order."""
+        if len(self.points) < NEIGHBOURS or not len(index):
+            return index
+        guess, spread, promising = self.guides.predicted(x[index])
+        tried = index[promising]
+        if not len(tried):
+            return index
+        solution = land(
+            self.system, x[tried].astype(complex), guess[promising], spread[promising], self.corner
+        )
+        # At an edge two solutions meet, and Newton's method stalls between them: the path comes closer.
+        solution = replace(solution, converged=solution.converged & (solution.error <= SURE))
+        self._take(x, tried, solution, result)
+        promising[promising] = solution.converged
+        return index[~promising]
+
+    def _take(self, x: Real, index: NDArray[np.int_], solution: Solution, result: "_Gathered") -> None:
+        """Write a solution to the answer, and remember it."""
+        good = solution.converged
+        corner = solution.resolvent[good, : self.corner, : self.corner]
+        result.values[index[good]], result.errors[index[good]] = corner, solution.error[good]
+        result.unknowns[index[good]] = solution.unknowns[good]
+        self.steps += solution.steps
+        fresh, which = np.unique(x[index[good]], return_index=True)
+        new = ~np.isin(fresh, self.points)
+        if (len(self.points) + len(fresh)) * max(self.system.unknowns, 1) > LARGEST:
+            return
+        chosen = which[new]
+        order = self.guides.add(fresh[new], solution.unknowns[good][chosen])
+        self.values = np.concatenate([self.values, corner[chosen]])[order]
+        self.errors = np.concatenate([self.errors, solution.error[good][chosen]])[order]
+
+
+class _Gathered:
+    """Answers as they come; what has none is nan, with an infinite error."""
+
+    def __init__(self, count: int, corner: int, unknowns: int):
+        self.unknowns = np.full((count, unknowns), np.nan, dtype=complex)
+        self.values = np.full((count, corner, corner), np.nan, dtype=complex)
+        self.errors = np.full(count, np.inf)
+
+
+class Chart:
+    """Values of a function that is analytic almost everywhere on the axis: from series where it is.
+
+    The range of the points is halved until a series of 20 terms has converged on a piece, or too few points are
+    left on it to be worth one: beside edges, atoms and singularities nothing is interpolated.
+
+    Parameters
+    ----------
+    solve : points (n,) -> values (n, k, k) and errors (n,), inf where they failed.
+
+    >>> calls = []
+    >>> def inverse(x):
+    ...     calls.append(len(x))
+    ...     return (1 / (x + 2j))[:, None, None], np.zeros(len(x))
+    >>> chart, x = Chart(inverse), np.linspace(-1, 1, 10_000)
+    >>> bool(np.abs(chart.solve(x)[0][:, 0, 0] - 1 / (x + 2j)).max() < 1e-13), sum(calls) < 200
+    (True, True)
+    """
+
+    def __init__(self, solve: Solve):
+        self._solve = solve
+        self.low, self.high = np.zeros(0), np.zeros(0)
+        self.series: Complex = np.zeros((0, NODES, 1), dtype=complex)
+        self.error = np.zeros(0)
+
+    def solve(self, x: Real) -> tuple[Complex, Real]:
+        """Return values (n, k, k) and errors at points (n,)."""
+        index = self._covering(x)
+        if np.sum(index < 0) >= MANY:
+            self._draw(np.sort(x[index < 0]))
+            index = self._covering(x)
+        missing = index < 0
+        values, errors = self._solve(x[missing])
+        if missing.all():
+            return values, errors
+        whole = np.empty((len(x), *values.shape[1:]), dtype=complex)
+        bounds = np.empty(len(x))
+        whole[missing], bounds[missing] = values, errors
+        there = index[~missing]
+        whole[~missing] = self._evaluated(there, x[~missing]).reshape(-1, *values.shape[1:])
+        bounds[~missing] = self.error[there]
+        return whole, bounds
+
+    def _covering(self, x: Real) -> NDArray[np.int_]:
+        """Return the piece that each point lies on, -1 for none."""
+        if not len(self.low):
+            return np.full(len(x), -1)
+        index = np.searchsorted(self.low, x, side="right") - 1
+        return np.where((index >= 0) & (x <= self.high[np.maximum(index, 0)]), index, -1)
+
+    def _evaluated(self, index: NDArray[np.int_], x: Real) -> Complex:
+        low, high = self.low[index], self.high[index]
+        local = np.clip((2 * x - low - high) / (high - low), -1, 1)
+        basis = chebyshev.chebvander(local, NODES - 1)
+        values = np.empty((len(x), self.series.shape[2]), dtype=complex)
+        for piece in np.unique(index):
+            here = index == piece
+            values[here] = basis[here] @ self.series[piece]
+        return values
+
+    def _draw(self, x: Real) -> None:
+        """Add pieces for sorted points."""
+        low, high = x[:1], x[-1:]
+        while len(low):
+            crowd = np.searchsorted(x, high, side="right") - np.searchsorted(x, low)
+            low, high = low[crowd >= CROWD], high[crowd >= CROWD]
+            if not len(low):
+                return
+            nodes = (low + high)[:, None] / 2 + (high - low)[:, None] / 2 * GRID
+            values, errors = self._solve(nodes.ravel())
+            flat = np.nan_to_num(values.reshape(len(low), NODES, -1))
+            series = np.einsum("kn,pni->pki", TO_COEFFICIENTS, flat)
+            size = np.abs(flat).max(axis=(1, 2))
+            noise = errors.reshape(len(low), NODES).max(axis=1)
+            tail = np.abs(series[:, -3:]).max(axis=(1, 2))
+            good = (tail <= TAIL * size + noise) & (noise <= NOISE * size)
+            # A polynomial through 20 such nodes multiplies their errors by less than three.
+            self._keep(low[good], high[good], series[good], (3 * noise + 10 * tail)[good])
+            middle = (low + high)[~good] / 2
+            low, high = np.concatenate([low[~good], middle]), np.concatenate([middle, high[~good]])
+
+    def _keep(self, low: Real, high: Real, series: Complex, error: Real) -> None:
+        if not len(low):
+            return
+        self.series = np.concatenate([self.series, series]) if len(self.low) else series
+        self.low, self.high = np.concatenate([self.low, low]), np.concatenate([self.high, high])
+        self.error = np.concatenate([self.error, error])
+        order = np.argsort(self.low)
+        self.low, self.high = self.low[order], self.high[order]
+        self.series, self.error = self.series[order], self.error[order]
