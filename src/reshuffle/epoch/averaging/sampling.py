@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 
 _SMALLEST_ROOT = 1e-5
 _STACKED_BYTES = 2e7
-_MOST_STACKED = 128
-"""Pairs of orders that are followed at once, at most."""
+_MOST_STACKED = 256
 _AT_ONCE = 32
 """Pairs of orders that are followed at once for the modifier of a batch."""
 _MOST_BLOCKS = 12
@@ -87,8 +86,7 @@ def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: "Accu
     draw : callable
     wanted : Accuracy
     """
-    # What momentum and penalties do to single visits is known less well than the decay rates.
-    drawn = _Draws(visits, force, draw, wanted, at_first=_MOST_STACKED)
+    drawn = _Draws(visits, force, draw, wanted)
     if wanted.rtol < drawn.error < np.inf and not drawn.explodes:
         advice = "try a larger budget, a larger rtol or a smaller step"
         warn_out_of_reach(drawn.error, "sampling", wanted.rtol, advice)
@@ -98,29 +96,36 @@ def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: "Accu
 class _Draws:
     """Mean maps of groups of orders, drawn until the decay rates are known to rtol or the budget is spent.
 
-    A group has at most `at_first` pairs when the error is first checked. More are drawn neither if the mean surely
-    explodes, nor for more than a twentieth of the budget if the relative error stays above one: they do not help.
+    Only once what surely explodes, and for a twentieth of the budget where the relative error stays above one: more
+    orders do not help there.
     """
 
-    def __init__(self, visits: Visits, force: FloatArray, draw: DrawPairs, wanted: "Accuracy", at_first: int):
+    def __init__(self, visits: Visits, force: FloatArray, draw: DrawPairs, wanted: "Accuracy"):
         self._visits, self._force, self._draw = visits, force, draw
         self._rng = np.random.default_rng(wanted.seed)
         (rows, rank), d = visits.blocks.rows.shape, visits.dimension
         self._steps = draw(np.random.default_rng(0), 1).rows.shape[1]
-        # Of features that are all zero nothing is stacked.
-        stacked = _STACKED_BYTES / max(16.0 * d * (4 * d + 2 * rows), 1.0)
-        self._stacked = max(1, int(min(stacked, _MOST_STACKED)))
-        flops = 8.0 * rows * d * rank + 20.0 * self._steps * d * d + 8 * CALL * self._steps / self._stacked
+
+        def stack_flops(pairs: int) -> float:
+            each = 4.0 * rows * d * rank + 10.0 * self._steps * d * d
+            return float(2 * pairs * each + 8 * CALL * self._steps)
+
         # One pair for each group is followed in any case, and its map is stored twice.
-        groups = number_of_groups(flops, 16.0 * d * (d + 1 + rows), max(wanted.budget, A_SECOND))
+        size = 2 * 8.0 * d * (d + 1 + rows)
+        groups = number_of_groups(stack_flops(1), size, max(wanted.budget, A_SECOND))
+        # Of features that are all zero nothing is stacked.
+        each = max(8.0 * d * (4 * d + 2 * rows), 1.0)
+        pairs = max(1, int(min(_STACKED_BYTES / each, _MOST_STACKED) / 2))
+        while pairs > 1 and groups * stack_flops(pairs) > max(wanted.budget, AT_ONCE):
+            pairs //= 2
         self._kernel, self._entries = np.zeros((groups, d, d)), np.zeros((groups, d, 1 + rows))
-        self._rounds, self.error, expense = 0, np.inf, groups * flops
+        self._rounds, self._pairs, self.error = 0, pairs, np.inf
+        expense = groups * stack_flops(pairs)
         require_affordable(
             expense, wanted.budget, "the mean over a few drawn orders",
             "try a larger budget, or fewer rows or features",
         )  # fmt: skip
-        affordable = max(wanted.budget, AT_ONCE) / expense
-        left, rounds = wanted.budget, int(np.clip(affordable, 1, min(at_first, self._stacked)))
+        left, rounds = wanted.budget, 1
         while rounds:
             self._follow(rounds)
             left -= rounds * expense
@@ -137,7 +142,7 @@ class _Draws:
     @property
     def pairs(self) -> int:
         """The number of orders drawn, each with its reverse."""
-        return len(self._kernel) * self._rounds
+        return len(self._kernel) * self._pairs * self._rounds
 
     @property
     def maps(self) -> list[EpochMap]:
@@ -150,18 +155,15 @@ class _Draws:
         ]
 
     def _follow(self, rounds: int) -> None:
-        """Add so many rounds: a pair for every group in each, and pairs of many groups are followed at once."""
-        groups, firsts = len(self._kernel), range(0, rounds * len(self._kernel), self._stacked)
+        """Add so many rounds: a stack of pairs for every group in each."""
         with np.errstate(over="ignore", invalid="ignore"):
-            for first in track(firsts, len(firsts), "drawing orders"):
-                pairs = np.arange(first, min(first + self._stacked, rounds * groups)) % groups
-                drawn = self._draw(self._rng, len(pairs))
-                kernels, constant, of_rows = follow_each(self._visits, self._force, drawn)
-                for group in np.unique(pairs):
-                    own = np.flatnonzero(np.tile(pairs == group, 2))
-                    self._kernel[group] += kernels[own].sum(axis=0) / 2
-                    self._entries[group, :, 0] += constant[own].sum(axis=0) / 2
-                    self._entries[group, :, 1:] += of_rows[own].sum(axis=0).T / 2
+            for _ in track(range(rounds), rounds, "drawing orders"):
+                for kernel, entries in zip(self._kernel, self._entries, strict=True):
+                    orders = self._draw(self._rng, self._pairs)
+                    kernels, constant, of_rows = follow_each(self._visits, self._force, orders)
+                    kernel += kernels.mean(axis=0)
+                    entries[:, 0] += constant.mean(axis=0)
+                    entries[:, 1:] += of_rows.mean(axis=0).T
             self._rounds += rounds
             # An average has no decay rate of its own.
             state = np.arange(self._visits.plain_dimension)
@@ -300,8 +302,7 @@ def mean_map(scheme: Scheme, n: int, blocks: Blocks, step: float, accuracy: "Acc
     scaled = ScaledBlocks(rows, blocks.response, blocks.offsets, blocks.divisors, unit, singular)
     visits, steps = Visits(scaled, Hyperparameters(step)), scheme.steps(n)
     force, draw = np.zeros(len(singular)), pairs_of_orders(scheme, n, scaled)
-    # Orders and their reverses differ from their mean by little: a pair for each group mostly does.
-    drawn = _Draws(visits, force, draw, accuracy, at_first=1)
+    drawn = _Draws(visits, force, draw, accuracy)
     groups = drawn.maps
     decay = np.array([np.diagonal(group.kernel) for group in groups])
     with np.errstate(divide="ignore", invalid="ignore"):
