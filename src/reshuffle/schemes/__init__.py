@@ -1,4 +1,4 @@
-"""Ways of visiting the data, one per file: declarations of what is random. A new one is registered here."""
+"""Ways of visiting the data: declarations of what is random. A new one is registered here."""
 
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 from reshuffle.schemes.fixed_batches import Cyclic, FullBatch, RandomReshuffling, ShuffleOnce
