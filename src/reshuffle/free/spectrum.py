@@ -156,7 +156,7 @@ class Spectrum(Law):
         # What a larger system asks for at every step of its own: the solver of this one would be run each time.
         return self.measure.cauchy(z)
 
-    def _untested(self, t: Real) -> tuple[Real, Real]:
+    def _density_and_error(self, t: Real) -> tuple[Real, Real]:
         """Return densities and error estimates, also where these are large: the total mass is their test."""
         solved = self.engine.trace(t.astype(complex), strict=False)
         found = solved.converged
@@ -174,7 +174,7 @@ class Spectrum(Law):
             eigenvalues = np.linalg.eigvalsh(self.engine.sample(size, seed=size))
             found = atoms_of(self.engine, size)
             support = self._support(eigenvalues, found, size)
-            measure = Measure(self._untested, support.pieces, found, 1e-11, support.powers)
+            measure = Measure(self._density_and_error, support.pieces, found, 1e-11, support.powers)
             if abs(measure.mass - 1) < 1e-7:
                 return support.intervals, found, measure
         raise ConvergenceError(
@@ -192,15 +192,17 @@ class Spectrum(Law):
             seeds = np.concatenate([seeds, _away(light_eigenvalues(self.engine, size), found)])
         if not len(seeds):
             return nothing
-        return support_of(self._known, seeds, 3 * size, self.engine.mark, self.engine.ends, self._errors)
+        return support_of(
+            self._density_or_nan, seeds, 3 * size, self.engine.mark, self.engine.ends, self._errors
+        )
 
-    def _known(self, t: Real) -> Real:
+    def _density_or_nan(self, t: Real) -> Real:
         """Return densities, nan where they failed."""
-        density, error = self._untested(t)
+        density, error = self._density_and_error(t)
         return np.asarray(np.where(np.isfinite(error), density, np.nan))
 
     def _errors(self, t: Real) -> Real:
-        return self._untested(t)[1]
+        return self._density_and_error(t)[1]
 
     @property
     def support(self) -> Pairs:
