@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from reshuffle._arrays import FloatArray
+from reshuffle._display import Displayed, html_table
 from reshuffle.planning.answers import Answer
 from reshuffle.schemes.base import Scheme
 
@@ -68,7 +70,7 @@ _COLUMNS = {
 
 
 @dataclass(frozen=True, eq=False)
-class SchemeComparison:
+class SchemeComparison(Displayed):
     """Ways of shuffling beside the full batch: its repr is the table.
 
     Attributes
@@ -115,16 +117,38 @@ class SchemeComparison:
 
         What has no answer is a `?`, with the reason below.
         """
+        header, lines, below = self._cells(epoch)
+        return "\n".join([self.title(epoch), *_aligned([header, *lines]), *below])
+
+    def _cells(self, epoch: float | None) -> tuple[list[str], list[list[str]], list[str]]:
+        """Header, rows and notes of the table."""
         place = self.place(epoch)
         shown = [name for name in _COLUMNS if any(name in asked(row) for row in self.rows)]
         header = ["scheme", "steps", *(_COLUMNS[name] for name in shown), "price"]
         notes: dict[str, int] = {}
-        lines = [header]
+        lines = []
         for row, price in zip(self.rows, self._shares(place), strict=True):
             cells = [_cell(name, row.answers[name], place, notes) for name in shown]
             lines.append([row.name, str(row.steps), *cells, price])
         below = [f"[{number}] {reason}" for reason, number in notes.items()]
-        return "\n".join([self.title(epoch), *_aligned(lines), *below])
+        return header, lines, below
+
+    def _columns(self) -> dict[str, Any]:
+        """A row for each scheme and epoch."""
+        epochs = np.ravel(self.epochs)
+        columns: dict[str, Any] = {
+            "scheme": np.repeat([row.name for row in self.rows], len(epochs)),
+            "steps": np.repeat([row.steps for row in self.rows], len(epochs)),
+            "epochs": np.tile(epochs, len(self.rows)),
+        }
+        for name in _COLUMNS:
+            values = [np.broadcast_to(row.answers[name].value.ravel(), epochs.shape) for row in self.rows]
+            columns[name] = np.concatenate(values)
+        return {**columns, "price": self.prices.ravel()}
+
+    def _repr_html_(self) -> str:
+        header, lines, below = self._cells(None)
+        return html_table(self.title(), header, lines, "\n".join(below))
 
     def title(self, epoch: float | None = None) -> str:
         """What is compared, and after which `epoch`."""
