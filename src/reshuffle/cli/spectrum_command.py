@@ -225,9 +225,7 @@ def _picture(found: list[Found], axes: "View") -> "Picture":
     ax = picture.add_subplot()
     for one in found:
         style: dict[str, Any] = {"colour": one.colour, "decades": axes.decades, "ax": ax}
-        if one.eigenvalues is not None:
-            plotting.spectrum_histogram(one.eigenvalues, label=f"{one.label}, one matrix", **style)
-        plotting.spectrum_curve(one.law, label=one.label, **style)
+        plotting.spectrum_curve(one.law, label=one.label, eigenvalues=one.eigenvalues, **style)
     if axes.top:
         ax.set_ylim(0, 1.2 * axes.top)
     ax.legend(frameon=False, fontsize=9)

@@ -158,7 +158,6 @@ def _picture(values: Mapping[str, Any], eigenvalues: "FloatArray", law: "Spectru
     import numpy as np
 
     from reshuffle import plotting
-    from reshuffle.free.plot import view
 
     ax = drawing.axes("eigenvalue", "density", size=(5.4, 3.5))
     atoms = () if law is None else law.atoms
@@ -179,7 +178,8 @@ def _picture(values: Mapping[str, Any], eigenvalues: "FloatArray", law: "Spectru
         t, density = plotting.spectrum_points(law)
         drawing.line(ax, t, density, "the law", drawing.SECOND, linewidth=2.2)
         _add(columns, "the law", t, density)
-        top = max(view([(t, density)]).top, min(top, 3 * view([(t, density)]).top))
+        law_top = plotting.spectrum_view([(t, density)]).top
+        top = max(law_top, min(top, 3 * law_top))
         words += f"; {_sentence(law)[0].lower()}{_sentence(law)[1:-1]}"
     for place, mass in atoms:
         ax.annotate("", xy=(place, 1.02 * (top or 1.0)), xytext=(place, 0),
