@@ -3,7 +3,7 @@
 Before that, expressions without a law are refused and powers that repeat are reduced.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +19,12 @@ from reshuffle.free.expression import (
 )
 from reshuffle.free.functions import generated
 from reshuffle.free.laws import Law
-from reshuffle.free.linearization import Pencil, linearize
+from reshuffle.free.linearization import linearize
 from reshuffle.free.moments import is_polynomial
 from reshuffle.free.progress import SINGLE_THREAD, Effort, working
 from reshuffle.free.solver.axis import AxisSolver, ChebyshevCache
 from reshuffle.free.solver.continuation import Resolved, follow, resolved
-from reshuffle.free.solver.symmetry import SymmetricSystem, exchange
-from reshuffle.free.solver.system import PencilSystem, System
+from reshuffle.free.solver.system import System
 
 if TYPE_CHECKING:
     from reshuffle.free.spectrum import Spectrum
@@ -36,8 +35,6 @@ MEMORY = 150_000
 REMEMBERED = 20_000
 # Seconds of one Newton step at one point, measured on one core: for itself, and per entry of its Jacobian.
 STEP, STEP_PER_ENTRY = 2.5e-5, 3.5e-7
-# Rows from which on a pencil is looked at for variables that can be exchanged.
-WORTH = 5
 
 
 class Engine:
@@ -72,8 +69,8 @@ class Engine:
         )
 
     @cached_property
-    def system(self) -> PencilSystem:
-        """The joint fixed-point system of all variables, each scaled to norm one, split where they are alike."""
+    def system(self) -> System:
+        """The joint fixed-point system of all variables, each scaled to norm one."""
         family = self.expression.family
         laws = (
             [law / scale for law, scale in zip(family.laws, self.pencil.scales, strict=True)]
@@ -81,7 +78,7 @@ class Engine:
             else []
         )
         with SINGLE_THREAD:
-            return joint_system(self.pencil, laws, self.direction)
+            return System(self.pencil.coefficients, laws, self.direction)
 
     @cached_property
     def axis(self) -> AxisSolver:
@@ -163,22 +160,6 @@ class Engine:
         ]
         value = self.expression.evaluate(matrices or [np.zeros((size, size))])
         return np.asarray((value + value.conj().T) / 2)
-
-
-def joint_system(pencil: Pencil, laws: Sequence[Law], direction: Real) -> PencilSystem:
-    """Return the joint system of all variables, split by the symmetry between them where there is one.
-
-    Small pencils are left as they are: close to strong singularities their rows differ by many orders of size, and
-    the rows of a type are mixtures of them.
-    """
-    if pencil.size >= WORTH and len(laws) > 2 and pencil.is_real:
-        found = exchange(pencil.coefficients.real, pencil.corner, laws)
-        if found is not None:
-            try:
-                return SymmetricSystem(found, laws, direction, pencil.corner)
-            except ArithmeticError:
-                pass
-    return System(pencil.coefficients, laws, direction)
 
 
 def require_self_adjoint(expression: Expression) -> None:
