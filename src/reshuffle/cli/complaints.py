@@ -42,8 +42,8 @@ _MEANT = {
 }
 """Names that other programs have for our options; those of a command are tried in turn."""
 
-words: dict[str, str] = {}
-"""Arguments of the library as options of the command that runs."""
+_commands: list[tuple["App", list[str]]] = []
+"""The application and the arguments that are worked on."""
 
 _GLANCE = 0.25
 """Seconds between two looks at the clock."""
@@ -66,7 +66,7 @@ def guarded(app: "App", arguments: list[str]) -> int:
         if hasattr(stream, "reconfigure"):
             # A terminal that cannot show a sign gets a question mark, not an exception.
             stream.reconfigure(errors="replace")
-    _learn_words(app, arguments)
+    _commands[:] = [(app, arguments)]
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
@@ -87,14 +87,14 @@ def guarded(app: "App", arguments: list[str]) -> int:
     return 0
 
 
-def _learn_words(app: "App", arguments: list[str]) -> None:
-    """Let errors name arguments by the options of the command."""
-    words.clear()
-    words["critical_step"] = "the critical one, which reshuffle stability prints"
-    *_, command = app.parse_commands(arguments)[1]
-    options = [] if command.default_command is None else command.assemble_argument_collection()
-    for name in (name for option in options for name in option.names if name.startswith("--")):
-        words[name.removeprefix("--").replace("-", "_")] = name
+def words() -> dict[str, str]:
+    """Arguments of the library as options of the command that runs."""
+    found = {"critical_step": "the critical one, which reshuffle stability prints"}
+    for app, arguments in _commands:
+        *_, command = app.parse_commands(arguments)[1]
+        for option in command.assemble_argument_collection():
+            found |= {name.removeprefix("--").replace("-", "_"): name for name in option.names}
+    return found
 
 
 @contextmanager
@@ -164,7 +164,7 @@ def explain(error: Exception) -> tuple[str, int]:
         return f"{where}{error.strerror or error}.", BAD_INPUT if error.errno in _BAD_PATHS else FAILED
     if isinstance(error, MemoryError):
         return f"not enough memory: {error or 'the problem is too large.'}", FAILED
-    message = error.worded(words) if isinstance(error, Worded) else str(error)
+    message = error.worded(words()) if isinstance(error, Worded) else str(error)
     # numpy's and scipy's LinAlgError is a ValueError, but it is a computation that failed.
     computation = isinstance(error, ArithmeticError) or type(error).__name__ == "LinAlgError"
     if isinstance(error, ZeroDivisionError):
@@ -202,4 +202,4 @@ def _complain(message: str, code: int) -> int:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    warn(message.worded(words) if isinstance(message, Worded) else str(message))
+    warn(message.worded(words()) if isinstance(message, Worded) else str(message))
