@@ -10,7 +10,7 @@ import reshuffle as rs
 from reshuffle._uncertainty import quantile
 from reshuffle.epoch.averaging.lattice import Walk
 from reshuffle.epoch.averaging.sampling import drawn_rate_error
-from reshuffle.run.affine_trajectory import AffineTrajectory
+from reshuffle.run.trajectory import AffineTrajectory
 from tests.oracles import every_order
 from tests.problems import case
 

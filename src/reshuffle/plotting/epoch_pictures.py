@@ -6,7 +6,7 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray
 from reshuffle.plotting.picture_style import COLOURS, axes, plain
-from reshuffle.run.risk import Risk
+from reshuffle.run.trajectory import Risk
 from reshuffle.simulation import Estimate
 
 if TYPE_CHECKING:
