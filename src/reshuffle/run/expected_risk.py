@@ -7,6 +7,7 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray
 from reshuffle._budget import A_SECOND, CALL, duration, require_affordable, warn_of_no_answer
+from reshuffle._display import Displayed
 from reshuffle._uncertainty import (
     CONFIDENCE,
     MOST_GROUPS,
@@ -42,7 +43,7 @@ _ALL_ANEW = 3.0
 
 
 @dataclass(frozen=True, eq=False)
-class ExpectedRisk:
+class ExpectedRisk(Displayed):
     """E |beta_k - beta_star|_Sigma^2 of one run, over its random orders and the noise in its responses.
 
     Each part has the shape of `epochs`, or epochs.shape + (t,) of t outputs; what grows without bound is inf.
@@ -63,6 +64,8 @@ class ExpectedRisk:
     error_kind : str
         In which of these senses: "confidence 99%", "estimate" or "exact".
     """
+
+    _shown = ("epochs", "total", "mean", "spread", "error", "error_kind")
 
     epochs: FloatArray
     total: FloatArray

@@ -6,6 +6,7 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray
 from reshuffle._budget import A_SECOND, duration, require_affordable
+from reshuffle._display import Displayed
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind
 from reshuffle.epoch import select
 from reshuffle.epoch.averaging.lattice import climbs
@@ -39,7 +40,7 @@ _OPEN = 1e-7
 
 
 @dataclass(frozen=True)
-class MeanSquareStability:
+class MeanSquareStability(Displayed):
     """Convergence of E |beta_k - limit|^2 from every start, on which the expected risk depends.
 
     Attributes
@@ -61,6 +62,8 @@ class MeanSquareStability:
     error_kind : str
         In which sense that is meant.
     """
+
+    _shown = ("converges", "rate", "error", "gain", "gain_error", "error_kind")
 
     converges: bool
     rate: float

@@ -15,6 +15,7 @@ import scipy.linalg
 
 from reshuffle import _arrays
 from reshuffle._arrays import BoolArray, FloatArray
+from reshuffle._display import Displayed
 from reshuffle._linalg import few_threads, moving_mean, norm, power_and_sum, row_norms, tail_mean
 from reshuffle._uncertainty import ERROR_KINDS, ErrorKind
 from reshuffle.epoch import epoch_map, select
@@ -583,8 +584,10 @@ def times_finite(factor: FloatArray, amount: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class RiskInterval:
+class RiskInterval(Displayed):
     """The risk lies between `lower` and `upper`, each of the shape of `epochs`, or epochs.shape + (t,)."""
+
+    _shown = ("epochs", "lower", "upper")
 
     epochs: FloatArray
     lower: FloatArray

@@ -17,6 +17,7 @@ import numpy as np
 from reshuffle import _uncertainty
 from reshuffle._arrays import BoolArray, FloatArray
 from reshuffle._budget import CALL, warn_of_no_answer
+from reshuffle._display import Displayed
 from reshuffle._linalg import few_threads, norms
 from reshuffle._uncertainty import ERROR_KINDS, ErrorKind, significant, with_error
 from reshuffle.epoch import visits
@@ -48,7 +49,7 @@ _UNSEEN = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
-class Risk:
+class Risk(Displayed):
     """R = frozen + bias + cross + variance (Theorem batch_generr_exact, with the cross term it lacks).
 
     Each part has the shape of `epochs`, or epochs.shape + (t,) of t outputs; a part that grows without bound is
@@ -72,6 +73,8 @@ class Risk:
     error_kind : str
         In which sense it is meant: "exact", "bound", "confidence 99%" or "estimate".
     """
+
+    _shown = ("epochs", "total", "frozen", "bias", "cross", "variance", "error", "error_kind")
 
     epochs: FloatArray
     frozen: FloatArray
