@@ -77,7 +77,7 @@ def heard(question: Callable[[], Result]) -> tuple[Result | None, str]:
         found, words = warnings_of(question)
     except REFUSALS as refusal:
         return None, str(refusal)
-    return found, "; ".join(dict.fromkeys(words))
+    return found, "; ".join(dict.fromkeys(map(str, words)))
 
 
 def ask(question: Callable[[], Found], shape: tuple[int, ...] = ()) -> Answer:

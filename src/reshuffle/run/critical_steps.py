@@ -227,7 +227,7 @@ def _is_drawn(run: AffineTrajectory, of_square: bool) -> bool:
         return bool(tries * tried > BUDGET)
     require_affordable(
         tries * tried, BUDGET, f"the critical step of {steps} batches",
-        "try fewer batches, or stability() of descend(...) at the steps of interest",
+        ("fewer batches", "{stability}() of descend(...) at the steps of interest"),
     )  # fmt: skip
     return False
 
@@ -295,7 +295,7 @@ def _drawn_rate(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
     require_affordable(
         _TRIES * _drawn(_with_step(at_rest, 1.0)).flops, BUDGET,
         f"the critical step of {at_rest.walk.steps} batches",
-        "try fewer rows or features, or stability() of descend(...) at the steps of interest",
+        ("fewer rows or features", "{stability}() of descend(...) at the steps of interest"),
     )  # fmt: skip
 
     def rate(step: float) -> Rate:

@@ -23,6 +23,7 @@ from reshuffle.epoch.averaging.lattice import climbs
 from reshuffle.epoch.averaging.samples import repeated_step
 from reshuffle.epoch.epoch_map import MeanMap, Modes
 from reshuffle.epoch.select import Accuracy, Choice, Task, task
+from reshuffle.errors import RangeError
 from reshuffle.problem.least_squares import Covariance, LeastSquares
 from reshuffle.problem.row_space import Blocks, RowSpace
 from reshuffle.recipe import Average
@@ -178,9 +179,10 @@ class Epoch:
         with np.errstate(over="ignore", invalid="ignore"):
             input_map = self._natural_stride * self.modes.input_map
         if not np.isfinite(input_map).all():
-            raise OverflowError(
+            raise RangeError(
                 f"step is {self.step:g}, so large that a single epoch leaves the range of floating-point numbers; "
-                "the iterates diverge. Try a step near critical_step(problem, scheme)."
+                "the iterates diverge.",
+                hint="Try a step near {critical_step}",
             )
         return input_map
 
