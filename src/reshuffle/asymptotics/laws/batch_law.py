@@ -20,8 +20,7 @@ from reshuffle.errors import BudgetError
 from reshuffle.free.checks import Complex, ConvergenceError, Real
 from reshuffle.free.measure import Measure
 from reshuffle.free.progress import BUDGET, Effort, working
-from reshuffle.free.solver.axis import AxisSolver
-from reshuffle.free.solver.continuation import follow, resolved
+from reshuffle.free.solver import AxisSolver, follow, resolved
 from reshuffle.free.support import support as support_of
 from reshuffle.problem import gaussian
 from reshuffle.run.modes import Epoch
