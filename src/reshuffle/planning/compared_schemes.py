@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reshuffle._arrays import FloatArray
-from reshuffle.planning.answers import Answer
+from reshuffle.grid.metrics import Answer
 from reshuffle.schemes.base import Scheme
 
 
