@@ -5,7 +5,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src"
 ROOMS = (
-    "errors", "_arrays", "_linalg", "_progress", "_uncertainty", "_budget", "problem",
+    "errors", "_arrays", "_linalg", "_progress", "_uncertainty", "_display", "_budget", "problem",
     "schemes", "recipe", "simulation", "epoch", "validation", "run", "grid", "planning",
     "asymptotics", "plotting", "paper", "cli", "sklearn", "torch", "page",
 )  # fmt: skip

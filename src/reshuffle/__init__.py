@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from reshuffle import torch as torch
     from reshuffle.epoch.epoch import Epoch as Epoch
     from reshuffle.errors import AccuracyWarning as AccuracyWarning
+    from reshuffle.errors import ArgumentError as ArgumentError
     from reshuffle.errors import BudgetError as BudgetError
     from reshuffle.errors import MissingTruthError as MissingTruthError
+    from reshuffle.errors import RangeError as RangeError
     from reshuffle.errors import UnsupportedError as UnsupportedError
     from reshuffle.free.checks import ConvergenceError as ConvergenceError
     from reshuffle.grid.sweep import sweep as sweep
@@ -50,7 +52,7 @@ __version__ = "0.2.0.dev0"
 # the package offers all that `reshuffle.schemes` registers.
 _NAMES = {
     "epoch.epoch": "Epoch",
-    "errors": "AccuracyWarning BudgetError MissingTruthError UnsupportedError",
+    "errors": "AccuracyWarning ArgumentError BudgetError MissingTruthError RangeError UnsupportedError",
     "free.checks": "ConvergenceError",
     "grid.sweep": "sweep",
     "planning": "Explanation Match Plan SchemeComparison compare_schemes explain match plan",

@@ -48,7 +48,11 @@ UNKNOWN = rs.LeastSquares(PROBLEM.X, PROBLEM.y)
         ({"over": {"step": [0.1], "batches": [2], "batch_size": [3]}}, TypeError, "at most one of batches"),
         ({"over": {"step": [0.1]}, "step": 0.1, "batches": 2}, TypeError, "step must be given once"),
         ({"over": {"step": [0.1], "seed": [1]}, "batches": 2}, TypeError, "function of the seed"),
-        ({"over": {"step": [0.1]}, "batches": 2, "metrics": "luck"}, ValueError, "metrics must be among risk"),
+        (
+            {"over": {"step": [0.1]}, "batches": 2, "metrics": "luck"},
+            ValueError,
+            "metrics must be among risk",
+        ),
         ({"over": {"step": [0.1]}, "batches": 2, "metrics": []}, ValueError, "at least one of risk"),
         ({"over": {"step": [0.1]}, "batches": 2, "metrics": ["risk", "risk"]}, ValueError, "there 2 times"),
         ({"over": {"step": [0.1]}, "batches": 2, "epochs": []}, ValueError, "epochs must be a list"),

@@ -16,6 +16,7 @@ from reshuffle.epoch import epoch_map, select
 from reshuffle.epoch.epoch_map import MeanMap, Modes
 from reshuffle.epoch.select import Accuracy, Choice, Task, task
 from reshuffle.epoch.timeline import Timeline
+from reshuffle.errors import RangeError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.row_space import Blocks
 from reshuffle.schemes.base import Scheme, Shuffle
@@ -159,9 +160,10 @@ class Epoch:
         with np.errstate(over="ignore", invalid="ignore"):
             input_map = self._natural_stride * self.modes.input_map
         if not np.isfinite(input_map).all():
-            raise OverflowError(
+            raise RangeError(
                 f"step is {self.step:g}, so large that a single epoch leaves the range of floating-point numbers; "
-                "the iterates diverge. Try a step near critical_step(problem, scheme)."
+                "the iterates diverge.",
+                hint="Try a step near {critical_step}",
             )
         return input_map
 

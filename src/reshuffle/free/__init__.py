@@ -45,6 +45,7 @@ from reshuffle.free.laws import (
     Wachter,
 )
 from reshuffle.free.linearization import Pencil, linearize
+from reshuffle.free.parser import parse
 from reshuffle.free.solver import Resolved
 from reshuffle.free.spectrum import Comparison, Spectrum, Weighted, spectrum
 
@@ -92,6 +93,7 @@ __all__ = [
     "linearize",
     "multiplicative_power",
     "multiply",
+    "parse",
     "spectrum",
     "sqrt",
     "subtract",

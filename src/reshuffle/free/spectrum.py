@@ -13,9 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from reshuffle.free.checks import Complex, ConvergenceError, Real, complex_points, count, number, real_points
 from reshuffle.free.expression import Expression
+from reshuffle.free.laws import Element
 from reshuffle.free.laws.law import Law, Pairs
 from reshuffle.free.measure import Measure
 from reshuffle.free.moments import is_polynomial, polynomial_moments
+from reshuffle.free.parser import parse
 from reshuffle.free.progress import BUDGET, SINGLE_THREAD
 from reshuffle.free.solver.atoms import atoms as atoms_of
 from reshuffle.free.solver.atoms import light_eigenvalues, residues
@@ -81,18 +83,20 @@ def kolmogorov(law: "Spectrum", eigenvalues: Real) -> float:
     return float(max(np.abs(after - exact).max(), np.abs(before - (exact - jumps)).max()))
 
 
-def spectrum(expression: Expression, budget: float = BUDGET) -> "Spectrum":
+def spectrum(expression: Expression | str, /, budget: float = BUDGET, **laws: Law | Element) -> "Spectrum":
     """Return the law of a self-adjoint polynomial or rational expression of free variables.
 
     With matrix coefficients the law is that of the trace ``tr (x) tau``.
 
     Parameters
     ----------
-    expression : Expression
-        Of the variables of one call of `variables`.
+    expression : Expression or str
+        Of the variables of one call of `variables`; or a text, as `parse` takes it.
     budget : float
         Seconds of one core, estimated, that finding support and measure may cost before it is given up with a
         ConvergenceError.
+    **laws : Law or Element
+        Of the variables of a text, by their names.
 
     Returns
     -------
@@ -104,10 +108,18 @@ def spectrum(expression: Expression, budget: float = BUDGET) -> "Spectrum":
     >>> s = spectrum(x + y)
     >>> round(float(s.density(0.0)), 12) == round(1 / (np.pi * 2**0.5), 12)
     True
+    >>> spectrum("x*y + y*x", x=free.Semicircle(), y=free.Semicircle()).moments(4)
+    array([ 0.,  2.,  0., 10.])
     """
-    if not isinstance(expression, Expression):
+    if isinstance(expression, str):
+        expression = parse(expression, **laws)
+    elif not isinstance(expression, Expression):
         raise TypeError(
             f"expression must be made of variables(...), but it is {expression!r}; start from x, = variables(law)"
+        )
+    elif laws:
+        raise TypeError(
+            f"laws belong to an expression given as text, but {list(laws)} are given with {expression!r}"
         )
     require_self_adjoint(expression)
     require_invertible(expression, spectrum)
@@ -156,7 +168,7 @@ class Spectrum(Law):
         # What a larger system asks for at every step of its own: the solver of this one would be run each time.
         return self.measure.cauchy(z)
 
-    def _untested(self, t: Real) -> tuple[Real, Real]:
+    def _density_and_error(self, t: Real) -> tuple[Real, Real]:
         """Return densities and error estimates, also where these are large: the total mass is their test."""
         solved = self.engine.trace(t.astype(complex), strict=False)
         found = solved.converged
@@ -174,7 +186,7 @@ class Spectrum(Law):
             eigenvalues = np.linalg.eigvalsh(self.engine.sample(size, seed=size))
             found = atoms_of(self.engine, size)
             support = self._support(eigenvalues, found, size)
-            measure = Measure(self._untested, support.pieces, found, 1e-11, support.powers)
+            measure = Measure(self._density_and_error, support.pieces, found, 1e-11, support.powers)
             if abs(measure.mass - 1) < 1e-7:
                 return support.intervals, found, measure
         raise ConvergenceError(
@@ -192,15 +204,17 @@ class Spectrum(Law):
             seeds = np.concatenate([seeds, _away(light_eigenvalues(self.engine, size), found)])
         if not len(seeds):
             return nothing
-        return support_of(self._known, seeds, 3 * size, self.engine.mark, self.engine.ends, self._errors)
+        return support_of(
+            self._density_or_nan, seeds, 3 * size, self.engine.mark, self.engine.ends, self._errors
+        )
 
-    def _known(self, t: Real) -> Real:
+    def _density_or_nan(self, t: Real) -> Real:
         """Return densities, nan where they failed."""
-        density, error = self._untested(t)
+        density, error = self._density_and_error(t)
         return np.asarray(np.where(np.isfinite(error), density, np.nan))
 
     def _errors(self, t: Real) -> Real:
-        return self._untested(t)[1]
+        return self._density_and_error(t)[1]
 
     @property
     def support(self) -> Pairs:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
-from reshuffle._budget import require_affordable, warnings_of
+from reshuffle._budget import A_SECOND, duration, warnings_of
 from reshuffle._linalg import norm
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind, plus_minus, significant
@@ -93,7 +93,7 @@ def ask(question: Callable[[], tuple[ArrayLike, ArrayLike, ErrorKind]]) -> Answe
         (value, error, kind), words = warnings_of(question)
     except REFUSALS as refusal:
         return Answer(np.asarray(math.nan), reason=str(refusal), refusal=refusal)
-    return Answer(np.asarray(value), np.asarray(error), kind, "; ".join(dict.fromkeys(words)))
+    return Answer(np.asarray(value), np.asarray(error), kind, "; ".join(dict.fromkeys(map(str, words))))
 
 
 @dataclass(frozen=True)
@@ -277,14 +277,15 @@ def _asked(metric: Metric, run: Run, epochs: FloatArray, operations: float) -> d
     def question() -> Found:
         if metric.operations is not None and math.isfinite(operations):
             price = metric.operations(run, epochs)
-            require_affordable(price, operations, metric.label, "ask for it by itself, or try fewer batches")
+            if price > max(operations, A_SECOND):
+                raise BudgetError(f"the {metric.label} takes {duration(price)}.", hint=("fewer batches",))
         return metric.ask(run, epochs)
 
     try:
         (kind, found), words = warnings_of(question)
     except REFUSALS as refusal:
         return _refused(metric, run, epochs.shape, refusal)
-    return _filled(metric, run, epochs.shape, kind, found, "; ".join(dict.fromkeys(words)))
+    return _filled(metric, run, epochs.shape, kind, found, "; ".join(dict.fromkeys(map(str, words))))
 
 
 def _refused(metric: Metric, run: Run, epochs: Sequence[int], refusal: Exception) -> dict[str, Answer]:

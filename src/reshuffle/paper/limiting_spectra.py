@@ -9,7 +9,6 @@ import reshuffle as rs
 from reshuffle import asymptotics, free, plotting
 from reshuffle._arrays import FloatArray
 from reshuffle.free import Law
-from reshuffle.free.plot import view
 from reshuffle.paper.figure import Claim, Columns, Figure, scheme
 
 if TYPE_CHECKING:
@@ -95,7 +94,9 @@ def draw(numbers: Numbers) -> "Picture":
         plotting.spectrum_histogram(spectrum.simulated, label=f"{name}, one matrix", colour=colour, ax=ax)
         plotting.spectrum_curve(spectrum.exact, label=f"{name}, limit", colour=colour, ax=ax)
     # The histogram of few eigenvalues may tower over the law; its top is not the message.
-    ax.set_ylim(0, 1.25 * view([plotting.spectrum_points(s.exact) for s in numbers.spectra]).top)
+    ax.set_ylim(
+        0, 1.25 * plotting.spectrum_view([plotting.spectrum_points(s.exact) for s in numbers.spectra]).top
+    )
     ax.legend(frameon=False, fontsize=8)
     ax.set_title(f"n = {numbers.n}, p = {numbers.p}, α = {numbers.alpha:g}", fontsize=10)
     return picture

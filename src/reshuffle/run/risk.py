@@ -6,6 +6,7 @@ import numpy as np
 import scipy.linalg
 
 from reshuffle._arrays import BoolArray, FloatArray
+from reshuffle._display import Displayed
 from reshuffle._linalg import few_threads, row_norms
 from reshuffle._uncertainty import ErrorKind, significant, with_error
 from reshuffle.epoch.averaging.lattice import climbs
@@ -19,7 +20,7 @@ _UNSEEN = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
-class Risk:
+class Risk(Displayed):
     """R = frozen + bias + cross + variance (Theorem batch_generr_exact, with the cross term it lacks).
 
     Each part has the shape of `epochs`, or epochs.shape + (t,) of t outputs; a part that grows without bound is
@@ -43,6 +44,8 @@ class Risk:
     error_kind : str
         In which sense it is meant: "exact", "bound", "confidence 99%" or "estimate".
     """
+
+    _shown = ("epochs", "total", "frozen", "bias", "cross", "variance", "error", "error_kind")
 
     epochs: FloatArray
     frozen: FloatArray
@@ -183,8 +186,10 @@ class RiskForms:
 
 
 @dataclass(frozen=True, eq=False)
-class RiskInterval:
+class RiskInterval(Displayed):
     """The risk lies between `lower` and `upper`, each of the shape of `epochs`, or epochs.shape + (t,)."""
+
+    _shown = ("epochs", "lower", "upper")
 
     epochs: FloatArray
     lower: FloatArray

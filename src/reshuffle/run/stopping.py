@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from reshuffle._arrays import BoolArray, FloatArray
+from reshuffle._display import Displayed
 from reshuffle._uncertainty import ErrorKind, significant, with_error
 from reshuffle.recipe import Recipe
 from reshuffle.run.risk import QuadraticForm, Risk, RiskForms
@@ -27,7 +28,7 @@ LONGEST_SEARCH = 20_000
 
 
 @dataclass(frozen=True)
-class BestEpoch:
+class BestEpoch(Displayed):
     """The best stopping time; of t outputs, that of each: arrays (t,) in place of numbers.
 
     Attributes
@@ -49,6 +50,8 @@ class BestEpoch:
     standard_error : float
         Of leave-one-out as an estimate of the test error.
     """
+
+    _shown = ("epoch", "risk", "risk_error", "error", "error_kind", "criterion", "standard_error")
 
     epoch: float
     risk: float

@@ -120,7 +120,8 @@ def require_few(batches: int) -> None:
     if batches > MOST_BATCHES:
         raise BudgetError(
             f"batches is {batches}, but the exact mean over their orders takes 2^batches averages and is computed "
-            f'for at most {MOST_BATCHES}; try fewer batches, or descend(..., method="auto").'
+            f"for at most {MOST_BATCHES}.",
+            hint=("fewer batches", 'descend(..., {method}="auto")'),
         )
 
 
@@ -152,8 +153,8 @@ def reshuffled_mean_map(blocks: Blocks, step: float) -> MeanMap:
     if needed > available:
         raise BudgetError(
             f"batches is {batches}, and the exact mean over their orders needs {needed / 2**30:.1f} GiB of the "
-            f"{available / 2**30:.1f} GiB that this machine can spare; "
-            'try fewer batches, or descend(..., method="auto").'
+            f"{available / 2**30:.1f} GiB that this machine can spare.",
+            hint=("fewer batches", 'descend(..., {method}="auto")'),
         )
     with np.errstate(over="ignore", invalid="ignore"):
         return cheaper(blocks, step).require_finite(batches)

@@ -88,8 +88,8 @@ def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: "Accu
     """
     drawn = _Draws(visits, force, draw, wanted)
     if wanted.rtol < drawn.error < np.inf and not drawn.explodes:
-        advice = "try a larger budget, a larger rtol or a smaller step"
-        warn_out_of_reach(drawn.error, "sampling", wanted.rtol, advice)
+        hint = "a larger {budget}", "a larger {rtol}", "a smaller step"
+        warn_out_of_reach(drawn.error, "sampling", wanted.rtol, hint)
     return drawn.maps
 
 
@@ -123,7 +123,7 @@ class _Draws:
         expense = groups * stack_flops(pairs)
         require_affordable(
             expense, wanted.budget, "the mean over a few drawn orders",
-            "try a larger budget, or fewer rows or features",
+            ("a larger {budget}", "fewer rows or features"),
         )  # fmt: skip
         left, rounds = wanted.budget, 1
         while rounds:

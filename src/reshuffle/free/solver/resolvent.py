@@ -22,7 +22,7 @@ from reshuffle.free.laws import Law
 from reshuffle.free.linearization import Pencil, linearize
 from reshuffle.free.moments import is_polynomial
 from reshuffle.free.progress import SINGLE_THREAD, Effort, working
-from reshuffle.free.solver.axis import Chart, Sheet
+from reshuffle.free.solver.axis import AxisSolver, ChebyshevCache
 from reshuffle.free.solver.continuation import Resolved, follow, resolved
 from reshuffle.free.solver.symmetry import SymmetricSystem, exchange
 from reshuffle.free.solver.system import PencilSystem, System
@@ -84,25 +84,25 @@ class Engine:
             return joint_system(self.pencil, laws, self.direction)
 
     @cached_property
-    def sheet(self) -> Sheet:
+    def axis(self) -> AxisSolver:
         """What is known of the resolvent on the real axis."""
-        return Sheet(self.system, self.pencil.corner)
+        return AxisSolver(self.system, self.pencil.corner)
 
     def mark(self, edges: Real) -> None:
         """Tell the solver where the spectrum has ends, nearly: beside them it then needs fewer steps."""
-        self.sheet.guides.mark((edges - self.pencil.shift) / self.pencil.factor)
+        self.axis.known.mark((edges - self.pencil.shift) / self.pencil.factor)
 
     def ends(self, outside: Real, inside: Real) -> Real:
         """Return where the spectrum ends between points (n,) outside and inside of it, nan where it is no fold."""
-        pencil, before = self.pencil, self.sheet.steps
-        places = self.sheet.ends(*((x - pencil.shift) / pencil.factor for x in (outside, inside)))
-        self.effort.spend(self.sheet.steps - before)
+        pencil, before = self.pencil, self.axis.steps
+        places = self.axis.ends(*((x - pencil.shift) / pencil.factor for x in (outside, inside)))
+        self.effort.spend(self.axis.steps - before)
         return np.asarray(places * pencil.factor + pencil.shift)
 
     @cached_property
-    def chart(self) -> Chart:
+    def series(self) -> ChebyshevCache:
         """The same as series, where many points were asked for."""
-        return Chart(self._on_axis)
+        return ChebyshevCache(self._on_axis)
 
     def resolvent(self, z: Complex, strict: bool = True) -> Resolved:
         """Return the first block of the resolvent at z (points,), of shape (points, corner, corner).
@@ -130,11 +130,11 @@ class Engine:
             values[part] = solution.resolvent[:, :corner, :corner]
             errors[part] = np.where(solution.converged, solution.error, np.inf)
         if on_axis.any():
-            values[on_axis], errors[on_axis] = self.chart.solve(inner.real[on_axis])
+            values[on_axis], errors[on_axis] = self.series.solve(inner.real[on_axis])
         return values, errors
 
     def _on_axis(self, x: Real) -> tuple[Complex, Real]:
-        landed = self.sheet.solve(x)
+        landed = self.axis.solve(x)
         self.effort.spend(landed.steps)
         return landed.values, landed.errors
 
