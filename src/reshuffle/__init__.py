@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from reshuffle import plotting as plotting
     from reshuffle import sklearn as sklearn
     from reshuffle import torch as torch
-    from reshuffle.epoch.epoch import Epoch as Epoch
     from reshuffle.errors import AccuracyWarning as AccuracyWarning
     from reshuffle.errors import ArgumentError as ArgumentError
     from reshuffle.errors import BudgetError as BudgetError
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from reshuffle.recipe import TailAverage as TailAverage
     from reshuffle.recipe import schedules as schedules
     from reshuffle.run import *  # noqa: F403
+    from reshuffle.run.modes import Epoch as Epoch
     from reshuffle.schemes import *  # noqa: F403
     from reshuffle.simulation import Estimate as Estimate
     from reshuffle.simulation import Simulation as Simulation
@@ -51,7 +51,7 @@ __version__ = "0.2.0.dev0"
 # The lines above say the same to type checkers and editors; a test compares the two. Schemes are not listed here:
 # the package offers all that `reshuffle.schemes` registers.
 _NAMES = {
-    "epoch.epoch": "Epoch",
+    "run.modes": "Epoch",
     "errors": "AccuracyWarning ArgumentError BudgetError MissingTruthError RangeError UnsupportedError",
     "free.checks": "ConvergenceError",
     "grid.sweep": "sweep",

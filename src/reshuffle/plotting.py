@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from xarray import DataArray
 
     from reshuffle.planning import Explanation, Match, Plan, SchemeComparison
-    from reshuffle.run.risk import Risk
+    from reshuffle.run.trajectory import Risk
     from reshuffle.simulation import Estimate
 
 __all__ = [

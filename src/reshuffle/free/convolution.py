@@ -26,12 +26,10 @@ from reshuffle.free.checks import (
     size,
 )
 from reshuffle.free.laws.classical import MarchenkoPastur
-from reshuffle.free.laws.law import Law, Pairs
+from reshuffle.free.laws.law import Law, Pairs, cumulants_from_moments, moments_from_cumulants
 from reshuffle.free.laws.pushforward import Corner
-from reshuffle.free.measure import Measure
+from reshuffle.free.measure import Measure, exponent
 from reshuffle.free.progress import working
-from reshuffle.free.recurrence import cumulants_from_moments, moments_from_cumulants
-from reshuffle.free.singularities import exponent
 from reshuffle.free.solver.continuation import Resolved, follow, resolved
 from reshuffle.free.support import support as support_of
 

@@ -36,9 +36,9 @@ from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.row_space import Blocks
 from reshuffle.recipe import Recipe, recipe
 from reshuffle.run import critical_polynomials
-from reshuffle.run.affine_trajectory import AffineTrajectory
 from reshuffle.run.critical_polynomials import BUDGET
 from reshuffle.run.mean_square import is_stable
+from reshuffle.run.trajectory import AffineTrajectory
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 

@@ -18,7 +18,6 @@ from reshuffle._uncertainty import (
     with_error,
 )
 from reshuffle.epoch.averaging.lattice import climbs
-from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments import drawn
 from reshuffle.epoch.moments.drawn import CentredDraws
@@ -27,8 +26,8 @@ from reshuffle.epoch.moments.trajectory import AveragedMoments, moments_along, s
 from reshuffle.epoch.select import Choice, Method, too_much
 from reshuffle.epoch.visits import Inputs, Visits
 from reshuffle.errors import ArgumentError
-from reshuffle.run.affine_trajectory import AffineTrajectory
-from reshuffle.run.trajectory import ModesTrajectory
+from reshuffle.run.modes import Epoch, ModesTrajectory
+from reshuffle.run.trajectory import AffineTrajectory
 from reshuffle.schemes.base import Shuffle, Unit
 from reshuffle.simulation import simulate
 

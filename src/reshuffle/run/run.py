@@ -12,7 +12,6 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, columns
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch import select, step_interpolation
-from reshuffle.epoch.epoch import AffineEpoch, Epoch
 from reshuffle.epoch.select import Accuracy, Choice, Computation, Method, accuracy
 from reshuffle.epoch.step_interpolation import Interval, StepWindow
 from reshuffle.errors import UnsupportedError
@@ -20,16 +19,15 @@ from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares, per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.run import covariance, expected_risk, limits, stopping
-from reshuffle.run.affine_trajectory import AffineTrajectory
 from reshuffle.run.covariance import ParameterCovariance, new_rows
 from reshuffle.run.critical_steps import Rate, contracting_step, screened_rate
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import Limit, LimitComparison
 from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
-from reshuffle.run.risk import Risk, RiskInterval, two_batch_interval
+from reshuffle.run.modes import Epoch, ModesTrajectory, RiskInterval, two_batch_interval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
 from reshuffle.run.stopping import BestEpoch
-from reshuffle.run.trajectory import ModesTrajectory
+from reshuffle.run.trajectory import AffineEpoch, AffineTrajectory, Risk
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
 from reshuffle.validation import criteria, cross_validation, leave_one_out
