@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from reshuffle.errors import RangeError as RangeError
     from reshuffle.errors import UnsupportedError as UnsupportedError
     from reshuffle.free.checks import ConvergenceError as ConvergenceError
+    from reshuffle.grid.sweep import sweep as sweep
     from reshuffle.planning import Explanation as Explanation
     from reshuffle.planning import Match as Match
     from reshuffle.planning import Plan as Plan
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from reshuffle.simulation import Estimate as Estimate
     from reshuffle.simulation import Simulation as Simulation
     from reshuffle.simulation import simulate as simulate
-    from reshuffle.sweeps import sweep as sweep
     from reshuffle.validation import *  # noqa: F403
 
 __version__ = "0.2.0.dev0"
@@ -54,13 +54,13 @@ _NAMES = {
     "run.modes": "Epoch",
     "errors": "AccuracyWarning ArgumentError BudgetError MissingTruthError RangeError UnsupportedError",
     "free.checks": "ConvergenceError",
+    "grid.sweep": "sweep",
     "planning": "Explanation Match Plan SchemeComparison compare_schemes explain match plan",
     "problem": "Accumulator LeastSquares gaussian random_features",
     "recipe": "EMA PerVisit TailAverage schedules",
     "run": "BestEpoch ExpectedRisk GradientFlow Limit LimitComparison MeanSquareStability "
     "ParameterCovariance Risk RiskInterval Run Stability critical_step descend gradient_flow",
     "simulation": "Estimate Simulation simulate",
-    "sweeps": "sweep",
     "validation": "CrossValidation LeaveOneOut RidgeEquivalent",
 }
 _HOMES = {name: f"reshuffle.{home}" for home, names in _NAMES.items() for name in names.split()}
