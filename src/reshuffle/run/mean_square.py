@@ -26,9 +26,9 @@ from reshuffle.epoch.moments.stationary import (
 )
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.errors import BudgetError
-from reshuffle.run.affine_trajectory import AffineTrajectory
 from reshuffle.run.expected_risk import centred_draws, mean_of
-from reshuffle.run.trajectory import ModesTrajectory
+from reshuffle.run.modes import ModesTrajectory
+from reshuffle.run.trajectory import AffineTrajectory
 from reshuffle.schemes.base import Shuffle
 
 _ROUNDING = 1e-12

@@ -339,7 +339,13 @@ class Scheme(ABC):
 
     def equivalent(self, n: int) -> "Scheme":
         """A scheme with the same runs of n rows, of which more is known, if there is one; else this one."""
-        return self
+        is_shuffled = self.unit is Unit.BATCH and self.shuffle in (Shuffle.EVERY_EPOCH, Shuffle.EVERY_STEP)
+        if not is_shuffled or self.steps(n) > 1:
+            return self
+        alone = copy.copy(self)
+        # A single batch is visited in a fixed order.
+        vars(alone).update(shuffle=Shuffle.NEVER, origin=None, met=None)
+        return alone
 
     def with_batch_size(self, batch_size: int) -> Self:
         """The scheme with batches of another size.

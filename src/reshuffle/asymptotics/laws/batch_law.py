@@ -16,7 +16,6 @@ from reshuffle.asymptotics.laws.epoch_law import EpochLaw
 from reshuffle.asymptotics.laws.interval_series import Intervals
 from reshuffle.asymptotics.laws.spectral_gaps import intervals
 from reshuffle.asymptotics.laws.turning_ends import outer_ends
-from reshuffle.epoch.epoch import Epoch
 from reshuffle.errors import BudgetError
 from reshuffle.free.checks import Complex, ConvergenceError, Real
 from reshuffle.free.measure import Measure
@@ -24,6 +23,7 @@ from reshuffle.free.progress import BUDGET, Effort, working
 from reshuffle.free.solver import AxisSolver, follow, resolved
 from reshuffle.free.support import support as support_of
 from reshuffle.problem import gaussian
+from reshuffle.run.modes import Epoch
 from reshuffle.schemes import RandomReshuffling
 
 _ENTRIES = 60_000
