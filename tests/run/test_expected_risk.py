@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch.moments.trajectory import Snapshot
 from reshuffle.recipe.recipe import Recipe
 from reshuffle.run import expected_risk
-from reshuffle.run.affine_trajectory import AffineTrajectory
+from reshuffle.run.trajectory import AffineTrajectory
 from tests.oracles import every_order
 from tests.problems import case, close
 
@@ -259,7 +258,7 @@ def test_hundreds_of_epochs_agree_with_the_general_recursion(fraction):
 @pytest.mark.parametrize("second", [-1.0, -1e-6])
 def test_a_negative_expected_risk_is_a_bug_that_is_named(monkeypatch, second):
     def wrong(*args):
-        return iter([Snapshot(np.array([[second]]), np.zeros(1))])
+        return iter([expected_risk.Snapshot(np.array([[second]]), np.zeros(1))])
 
     monkeypatch.setattr(expected_risk, "moments_along", wrong)
     problem = rs.LeastSquares([[1.0], [1.0]], [0.0, 0.0], beta_star=[0.0], noise=0.0)

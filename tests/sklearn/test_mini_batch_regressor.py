@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import make_pipeline
@@ -270,6 +270,7 @@ def test_single_runs_have_the_mean():
     n=st.integers(2, 6), p=st.integers(1, 4), size=st.integers(1, 7), decay=st.sampled_from([0.0, 0.1]),
     exponent=st.integers(-8, 8), seed=st.integers(0, 2**16), shuffle=st.sampled_from([True, "batches", False]),
 )  # fmt: skip
+@example(n=2, p=1, size=1, decay=0.1, exponent=-5, seed=0, shuffle=True)
 def test_the_automatic_step_suits_every_batch(n, p, size, decay, exponent, seed, shuffle):
     """A step of 1 / (L + decay) or less is a contraction on every batch there is: at least half of the longest."""
     rng = np.random.default_rng(seed)

@@ -15,8 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from reshuffle.free import laws
-from reshuffle.free.expression import Expression, variables
-from reshuffle.free.functions import sqrt
+from reshuffle.free.expression import Expression, sqrt, variables
 from reshuffle.free.laws import Element, Law
 
 LONGEST = 2000

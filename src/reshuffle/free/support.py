@@ -14,7 +14,7 @@ from numpy.polynomial import Chebyshev
 from numpy.typing import NDArray
 
 from reshuffle.free.checks import Real
-from reshuffle.free.singularities import STEADY, exponent, locate, peaks
+from reshuffle.free.measure import STEADY, exponent, locate, peaks
 
 SECTIONS = 25
 

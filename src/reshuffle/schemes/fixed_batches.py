@@ -137,9 +137,6 @@ class RandomReshuffling(Scheme):
 
     shuffle = Shuffle.EVERY_EPOCH
 
-    def equivalent(self, n: int) -> Scheme:
-        return Cyclic.along(self, np.arange(1)) if self.steps(n) == 1 else self
-
 
 _MOST_ENUMERATED = 720
 """Orders up to which all of them are averaged over: 6 batches."""

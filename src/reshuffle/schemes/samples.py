@@ -12,7 +12,7 @@ from reshuffle.errors import UnsupportedError
 from reshuffle.problem.batches import RowGroups
 from reshuffle.problem.row_space import CompressedRows
 from reshuffle.schemes.base import Batches, Scheme, Shuffle, Unit, Visit, permutations, rows_of
-from reshuffle.schemes.fixed_batches import Cyclic, FullBatch, RandomReshuffling
+from reshuffle.schemes.fixed_batches import FullBatch, RandomReshuffling
 
 
 class ShuffledUnits(Scheme):
@@ -212,10 +212,10 @@ class WithReplacement(Scheme):
     shuffle = Shuffle.EVERY_STEP
 
     def equivalent(self, n: int) -> Scheme:
-        if self.steps(n) == 1:
-            return Cyclic.along(self, np.arange(1))
-        covers = self.met is None and len(self.divisors(n)) == n
-        return SampleWithReplacement(batch_size=1) if covers and (self.divisors(n) == 1).all() else self
+        covers = self.met is None and len(self.divisors(n)) == n > 1
+        if covers and (self.divisors(n) == 1).all():
+            return SampleWithReplacement(batch_size=1)
+        return super().equivalent(n)
 
 
 class SampleSubsets(DrawnSamples):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reshuffle import free
-from reshuffle.free.singularities import exponents
+from reshuffle.free.measure import exponents
 from reshuffle.free.solver import axis
 from reshuffle.free.support import support
 

@@ -16,15 +16,14 @@ from reshuffle.asymptotics.laws.epoch_law import EpochLaw
 from reshuffle.asymptotics.laws.interval_series import Intervals
 from reshuffle.asymptotics.laws.spectral_gaps import intervals
 from reshuffle.asymptotics.laws.turning_ends import outer_ends
-from reshuffle.epoch.epoch import Epoch
 from reshuffle.errors import BudgetError
 from reshuffle.free.checks import Complex, ConvergenceError, Real
 from reshuffle.free.measure import Measure
 from reshuffle.free.progress import BUDGET, Effort, working
-from reshuffle.free.solver.axis import AxisSolver
-from reshuffle.free.solver.continuation import follow, resolved
+from reshuffle.free.solver import AxisSolver, follow, resolved
 from reshuffle.free.support import support as support_of
 from reshuffle.problem import gaussian
+from reshuffle.run.modes import Epoch
 from reshuffle.schemes import RandomReshuffling
 
 _ENTRIES = 60_000

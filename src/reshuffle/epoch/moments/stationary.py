@@ -19,6 +19,9 @@ from reshuffle._arrays import AnyArray, FloatArray
 from reshuffle._linalg import few_threads
 from reshuffle._progress import track
 from reshuffle.epoch.epoch_map import EpochMap
+from reshuffle.epoch.moments.lattice import epoch_moments
+from reshuffle.epoch.timeline import Timeline
+from reshuffle.epoch.visits import Inputs
 
 Map = Callable[[FloatArray], FloatArray]
 
@@ -147,6 +150,27 @@ def _is_definite(units: FloatArray, matrix: FloatArray) -> bool:
     """True if M is positive in all directions by more than rounding, in units in which it is of ordinary size."""
     values = scipy.linalg.eigvalsh(_symmetric(np.outer(units, units) * matrix), check_finite=False)
     return len(values) == 0 or bool(values[0] > _NOTHING * values[-1])
+
+
+def stationary(
+    timeline: Timeline, inputs: Inputs, begin: FloatArray, centred: bool = False
+) -> tuple[FloatArray, FloatArray, float]:
+    """The limits of M or V (d, d) and of C or m from [M, C] or [V, m], and the error of the first; inf if none."""
+    d = len(begin)
+    if not timeline.converges:
+        return np.full((d, d), np.inf), np.full((d, begin.shape[1] - d), np.inf), 0.0
+    once, start = timeline.map(0), begin[:, :d]
+    if inputs.given is not None:
+        once = once.with_inputs(np.concatenate([[inputs.constant], inputs.given])[:, np.newaxis])
+    cross = once.fixed_point()
+    cross[:, 1:] *= inputs.noise
+    if centred:
+        # What orders do to the way there is what they would do to a covariance.
+        apart = begin[:, d:] - cross
+        start = start + apart @ apart.T
+    change = epoch_moments(timeline, inputs).change_beside(cross, centred)
+    matrix, error = fixed_point(change, MeanPart(once), start)
+    return matrix, cross, error
 
 
 def limit_of(once: Map, units: FloatArray, tolerance: float = _CONVERGED) -> tuple[FloatArray, float]:

@@ -1,4 +1,4 @@
-"""Moments of a run at the requested epochs, infinity included, and those of an average of its iterates.
+"""Second moments of an average of the iterates, at the requested epochs, infinity included.
 
 Given the inputs zeta, the mean of the error state z over orders is C zeta, C = E z zeta'. Beside M = E z z' and C
 the average a is followed without its own mean given zeta, by V_za = E z a' and V_aa = E a a'. An epoch does
@@ -11,7 +11,7 @@ Y are the covariances V_zu and V_uu after the epoch, times taken and its square.
 through the recursion of second moments together. Once M and C are stationary, what is left of the above is squared.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -21,117 +21,10 @@ from reshuffle._arrays import FloatArray
 from reshuffle._linalg import few_threads, moving_power
 from reshuffle._progress import track
 from reshuffle.epoch.epoch_map import EpochMap
-from reshuffle.epoch.moments.lattice import EpochMoments, epoch_moments, is_stationary
-from reshuffle.epoch.moments.matrix import MOST_ENTRIES, FarMoments
-from reshuffle.epoch.moments.stationary import MeanPart, fixed_point
-from reshuffle.epoch.timeline import Timeline, through_stages
+from reshuffle.epoch.moments.lattice import EpochMoments, distance, epoch_moments, is_stationary
+from reshuffle.epoch.moments.stationary import stationary
+from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs
-
-_UNCHANGED = 1e-15
-"""Relative change in an epoch below which the next ones are not worth their time."""
-
-
-class Snapshot(NamedTuple):
-    """Second moment or covariance (r, r) of the parameters at one time, their mean (r,), and the relative error."""
-
-    matrix: FloatArray
-    mean: FloatArray
-    error: float = 0.0
-
-
-def moments_along(
-    stages: Sequence[Timeline], inputs: Inputs, start: FloatArray, epochs: FloatArray, centred: bool = False
-) -> Iterator[Snapshot]:
-    """E u u' and E u over orders and noise at ascending epochs, infinity included, from u_0 (r,).
-
-    Centred, the covariance of u over the orders in place of E u u', given the responses.
-    """
-    visits = stages[0].visits(0)
-    d = visits.dimension
-    current = np.zeros((d, d + inputs.count(visits)))
-    current[: visits.rank, d] = start
-    if not centred:
-        current[:, :d] = np.outer(current[:, d], current[:, d])
-    for stage, local, requested in through_stages([one.length for one in stages], epochs):
-        found = _along(stages[stage], inputs, current, local, centred)
-        for number, (snapshot, reached) in enumerate(found):
-            current = reached
-            if number < requested:
-                yield snapshot
-
-
-def squared_moments(dimension: int, is_noisy: bool, epochs: FloatArray) -> int:
-    """The number of moments whose epoch is squared as a matrix, where they are few and the epochs far; else 0."""
-    last = float(epochs[np.isfinite(epochs)].max(initial=0.0))
-    count = dimension * (dimension + 1) // 2 + dimension * (1 + dimension * is_noisy)
-    return count if count <= MOST_ENTRIES and last > 4 * count else 0
-
-
-def _along(
-    timeline: Timeline, inputs: Inputs, begin: FloatArray, epochs: FloatArray, centred: bool
-) -> Iterator[tuple[Snapshot, FloatArray]]:
-    """The results at each of the epochs of one scheme, and the moments [M, C] or [V, m] there."""
-    recursion, d = epoch_moments(timeline, inputs), len(begin)
-    rank, constant, step = timeline.visits(0).rank, timeline.recipe.is_constant, timeline.recipe.at(0).step
-    current, done, ended = begin, 0, False
-    far: FarMoments | None = None
-    may_square = constant and step > 0 and not centred and not begin[:, d + 1 :].any()
-    if may_square and squared_moments(d, inputs.noise > 0, epochs):
-        far = FarMoments(recursion, timeline.map(0), begin)
-    last: Snapshot | None = None
-    for epoch in epochs:
-        if np.isfinite(epoch) and far is not None:
-            current = far.after(epoch)
-        elif np.isfinite(epoch):
-            for passed in track(range(done, int(epoch)), int(epoch) - done, "second moments"):
-                if ended:
-                    break
-                made = recursion if constant else epoch_moments(timeline, inputs, passed)
-                with np.errstate(over="ignore", invalid="ignore"):
-                    before, current = current, current + made.change(current, centred)
-                is_finite = bool(np.isfinite(current).all())
-                ended = not is_finite or (constant and is_stationary(current, before, _UNCHANGED))
-            done = int(epoch)
-        if last is None and (np.isinf(epoch) or (ended and np.isfinite(current).all())):
-            matrix, mean, error = current[:, :d], current[:, d:], 0.0
-            if step:
-                matrix, mean, error = stationary(timeline, inputs, begin, centred)
-            last = Snapshot(matrix[:rank, :rank], mean[:rank, 0], error)
-        if last is not None and np.isinf(epoch):
-            yield last, current
-            return
-        inside = current[:rank, :rank]
-        yield (
-            Snapshot(inside, current[:rank, d], 0.0 if last is None else _distance(inside, last[0])),
-            current,
-        )
-
-
-def _distance(here: FloatArray, end: FloatArray) -> float:
-    """The distance of a matrix that seems stationary from its limit, relative to its size."""
-    size = float(np.abs(here).max(initial=0.0))
-    return float(np.abs(here - end).max(initial=0.0)) / size if size else 0.0
-
-
-def stationary(
-    timeline: Timeline, inputs: Inputs, begin: FloatArray, centred: bool = False
-) -> tuple[FloatArray, FloatArray, float]:
-    """The limits of M or V (d, d) and of C or m from [M, C] or [V, m], and the error of the first; inf if none."""
-    d = len(begin)
-    if not timeline.converges:
-        return np.full((d, d), np.inf), np.full((d, begin.shape[1] - d), np.inf), 0.0
-    once, start = timeline.map(0), begin[:, :d]
-    if inputs.given is not None:
-        once = once.with_inputs(np.concatenate([[inputs.constant], inputs.given])[:, np.newaxis])
-    cross = once.fixed_point()
-    cross[:, 1:] *= inputs.noise
-    if centred:
-        # What orders do to the way there is what they would do to a covariance.
-        apart = begin[:, d:] - cross
-        start = start + apart @ apart.T
-    change = epoch_moments(timeline, inputs).change_beside(cross, centred)
-    matrix, error = fixed_point(change, MeanPart(once), start)
-    return matrix, cross, error
 
 
 class _Joint(NamedTuple):
@@ -180,16 +73,14 @@ class AveragedMoments:
                     break
                 now, before = self._after(done, now), now
                 done += 1
-                is_same = all(
-                    is_stationary(*both, _UNCHANGED) for both in zip(now[:2], before[:2], strict=True)
-                )
+                is_same = all(is_stationary(*both) for both in zip(now[:2], before[:2], strict=True))
                 ended = not now.is_finite or (recipe.is_constant and done > self.average.start and is_same)
             error = 0.0
             if ended and now.is_finite and done < epoch:
                 half = np.vstack([now.mixed, now.average / 2])
                 half = self._affine_map(now).after(epoch - done, half)
                 now = now._replace(mixed=half[: self.d], average=half[self.d :] + half[self.d :].T)
-                error = _distance(now.covariance, self._end[0].covariance)
+                error = distance(now.covariance, self._end[0].covariance)
             done = epoch
             yield self._covariance(now, epoch), error
         for _ in epochs[np.isinf(epochs)]:
