@@ -1,7 +1,10 @@
-"""What mini-batch training of a linear model gives, as an estimator of scikit-learn."""
+"""MiniBatchRegressor: the linear model that mini-batch training gives, as an estimator of scikit-learn."""
 
 import warnings
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,13 +15,38 @@ from sklearn.utils.validation import check_is_fitted
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import significant
-from reshuffle.problem.sources import Stream, opened
+from reshuffle.problem.sources import Stream, as_numbers, opened, opened_rows
 from reshuffle.recipe import Average
 from reshuffle.run import Run
-from reshuffle.sklearn import torch_words
-from reshuffle.sklearn.estimator_data import checked_data, checked_rows
-from reshuffle.sklearn.streamed_data import chunks_of
-from reshuffle.sklearn.training import untrained
+from reshuffle.sklearn.fit import Data, Training, checked_epochs, checked_rows
+
+Model = TypeVar("Model", bound=type[Any])
+
+
+def positions_warn(*names: str, allowed: int = 0) -> Callable[[Model], Model]:
+    """Accept these parameters as positional arguments too, with a warning after the first `allowed`."""
+
+    def decorated(cls: Model) -> Model:
+        keywords_only = cls.__init__
+
+        @wraps(keywords_only)
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            given: dict[str, Any] = {}
+            if allowed < len(args) <= len(names):
+                given = dict(zip(names[allowed:], args[allowed:], strict=False))
+                args = args[:allowed]
+                warnings.warn(
+                    f"{', '.join(given)} of {cls.__name__} will be keywords alone in the next release; "
+                    f"write {', '.join(f'{name}={value!r}' for name, value in given.items())}.",
+                    DeprecationWarning,
+                    stacklevel=2,
+                )
+            keywords_only(self, *args, **given, **kwargs)
+
+        cls.__init__ = __init__
+        return cls
+
+    return decorated
 
 
 class Path(NamedTuple):
@@ -34,6 +62,8 @@ class Path(NamedTuple):
     intercept: FloatArray
 
 
+@positions_warn("batch_size", "learning_rate", "epochs")
+@dataclass(eq=False, repr=False, kw_only=True)
 class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """The linear model that mini-batch SGD on the squared loss gives, computed without training.
 
@@ -86,7 +116,7 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     learning_rate_ : float, list, callable or schedule
         The step that was taken.
     run_ : reshuffle.Run
-        The run behind it on the centred, scaled and weighted rows, for every other question: how the mean is taken
+        The run on the centred, scaled and weighted rows, for every other question: how the mean is taken
         (`run_.method`) and how far it may be off (`run_.iterate_error(epochs)`) among them.
     n_features_in_, feature_names_in_
         Of X, as in all estimators.
@@ -109,40 +139,21 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     (array([21.8376]), array([0.222]))
     """
 
-    def __init__(
-        self,
-        batch_size: int | None = 64,
-        learning_rate: Any = "auto",
-        epochs: float = 100,
-        *,
-        momentum: float = 0.0,
-        nesterov: bool = False,
-        weight_decay: float = 0.0,
-        shuffle: bool | str = True,
-        drop_last: bool = False,
-        average: Average | None = None,
-        fit_intercept: bool = True,
-        standardize: bool = False,
-        single_run: bool = False,
-        rtol: float = 5e-3,
-        budget: float = 1e12,
-        random_state: Any = None,
-    ):
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.epochs = epochs
-        self.momentum = momentum
-        self.nesterov = nesterov
-        self.weight_decay = weight_decay
-        self.shuffle = shuffle
-        self.drop_last = drop_last
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.single_run = single_run
-        self.rtol = rtol
-        self.budget = budget
-        self.random_state = random_state
+    batch_size: int | None = 64
+    learning_rate: Any = "auto"
+    epochs: float = 100
+    momentum: float = 0.0
+    nesterov: bool = False
+    weight_decay: float = 0.0
+    shuffle: bool | str = True
+    drop_last: bool = False
+    average: Average | None = None
+    fit_intercept: bool = True
+    standardize: bool = False
+    single_run: bool = False
+    rtol: float = 5e-3
+    budget: float = 1e12
+    random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -150,7 +161,7 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> "MiniBatchRegressor":
-        """Compute what training on X (n, p), dense or sparse, and y (n,) or (n, t) gives; return the estimator.
+        """Compute the coefficients that training on X and y gives; return the estimator.
 
         Parameters
         ----------
@@ -160,50 +171,69 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         y : (n,) or (n, t)
             Or a source beside that of X, or the name of a column.
         sample_weight : (n,), optional
-            None below zero. How they count is said above.
+            None below zero; see the notes of the class.
         """
-        epochs = torch_words.epochs(self.epochs)
-        training = untrained(self)
+        epochs = checked_epochs(self.epochs)
+        training = Training.of(self)
         found = opened(X, y, sample_weight)
         self._names = None if found is None else found.names
         if isinstance(found, Stream):
-            self._is_vector, self.n_features_in_ = found.outputs is None, found.p
-            self._trained = training.on_stream(found)
+            self.n_features_in_ = found.p
+            self._fit = training.on_stream(found)
         else:
             X, y = (X, y) if found is None else (found.X, found.y)
-            data = checked_data(self, X, y, sample_weight, training.least_rows)
-            self._is_vector = data.is_vector
-            self._trained = training.on(data)
+            self._fit = training.on(Data.checked(self, X, y, sample_weight, training.least_rows))
         self.n_iter_ = epochs
-        self.learning_rate_ = self._trained.step
-        path = self.path(epochs)
-        self._require_finite(path)
-        self.coef_ = path.coef
-        self.intercept_ = float(path.intercept) if self._is_vector else path.intercept
+        self.learning_rate_ = self._fit.run.step
+        coef, intercept = self.path(epochs)
+        is_finite = np.isfinite(coef).all() and np.isfinite(intercept).all()
+        if not is_finite or self._fit.diverges:
+            advice = (
+                f'try learning_rate="auto", {significant(self._fit.safe_step, 3)} here; '
+                "reshuffle.critical_step(problem, scheme) is the largest that converges."
+            )
+            if not is_finite:
+                raise ValueError(
+                    f"learning_rate={self.learning_rate!r} diverges: the coefficients after {epochs} epochs are "
+                    f"beyond the range of numbers; {advice}"
+                )
+            warnings.warn(
+                f"learning_rate={self.learning_rate!r} is beyond the critical step, and coefficients grow from "
+                f"epoch to epoch; {advice}",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self.coef_ = coef
+        self.intercept_ = float(intercept) if coef.ndim == 1 else intercept
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """What the model says of rows X (m, p): (m,) or (m, t).
+        """Predictions for rows X (m, p): (m,) or (m, t).
 
-        With `return_std`, beside it the standard deviation over shuffles of what single runs say, as large. X may
-        be a source of rows that are read in chunks; of a table the columns are taken that the model was fitted to.
+        With `return_std` also the standard deviation over shuffles of the predictions of single runs, of the same
+        shape. X may be a source of rows that are read in chunks; of a table the columns of `fit` are taken.
         """
         check_is_fitted(self)
-        chunks = chunks_of(X, self.n_features_in_, self._names)
-        if chunks is None:
-            return self._said_of(checked_rows(self, X), return_std)
-        said = [self._said_of(chunk, return_std) for chunk in chunks]
-        if not return_std:
-            return np.concatenate(said)
-        means, deviations = zip(*said, strict=True)
+        with_std = _arrays.flag("return_std", return_std)
+        source = opened_rows(X, self._names)
+        if source is None:
+            return self._predicted(checked_rows(self, X), with_std)
+        if source.columns != self.n_features_in_:
+            raise ValueError(
+                f"X must have {self.n_features_in_} columns, as in fit, but it has {source.columns}."
+            )
+        found, start = [], 0
+        for chunk in source.chunks():
+            found.append(self._predicted(as_numbers("X", chunk, start), with_std))
+            start += len(chunk)
+        if not with_std:
+            return np.concatenate(found)
+        means, deviations = zip(*found, strict=True)
         return np.concatenate(means), np.concatenate(deviations)
 
-    def _said_of(self, rows: FloatArray, return_std: bool) -> FloatArray | tuple[FloatArray, FloatArray]:
+    def _predicted(self, rows: FloatArray, with_std: bool) -> FloatArray | tuple[FloatArray, FloatArray]:
         predicted = np.asarray(rows @ self.coef_.T + self.intercept_)
-        if not _arrays.flag("return_std", return_std):
-            return predicted
-        deviation = self._trained.deviation(rows, self.n_iter_)
-        return predicted, deviation[..., 0] if self._is_vector else deviation
+        return (predicted, self._fit.deviation(rows, self.n_iter_)) if with_std else predicted
 
     def path(self, epochs: ArrayLike) -> Path:
         """Coefficients and intercepts after each of the given epochs, at the cost of one fit for all of them.
@@ -219,35 +249,11 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         >>> model.path([0, 1, 2, np.inf]).coef.ravel()
         array([0.  , 0.5 , 0.75, 1.  ])
         """
-        check_is_fitted(self, "_trained")
-        coef, intercept = self._trained.path(epochs)
-        return Path(coef[..., 0, :], intercept[..., 0]) if self._is_vector else Path(coef, intercept)
+        check_is_fitted(self, "_fit")
+        return Path(*self._fit.path(epochs))
 
     @property
     def run_(self) -> Run:
-        """The run behind the estimator, of all outputs."""
+        """The run of all outputs on the standardized rows."""
         check_is_fitted(self)
-        return self._trained.run
-
-    def _require_finite(self, path: Path) -> None:
-        """Refuse coefficients beyond the range of numbers; warn of those on the way there."""
-        if np.isfinite(path.coef).all() and np.isfinite(path.intercept).all():
-            if self._trained.grows:
-                warnings.warn(
-                    f"learning_rate={self.learning_rate!r} is beyond the critical step, and coefficients grow from "
-                    f"epoch to epoch; {self._advice}",
-                    ConvergenceWarning,
-                    stacklevel=3,
-                )
-            return
-        raise ValueError(
-            f"learning_rate={self.learning_rate!r} diverges: the coefficients after {self.n_iter_} epochs are "
-            f"beyond the range of numbers; {self._advice}"
-        )
-
-    @property
-    def _advice(self) -> str:
-        return (
-            f'try learning_rate="auto", {significant(self._trained.automatic_step, 3)} here; '
-            "reshuffle.critical_step(problem, scheme) tells the largest that converges."
-        )
+        return self._fit.run
