@@ -76,7 +76,7 @@ def the_picture_is_drawn(name, numbers):
 def the_risk_curves_are_the_library_s(name, numbers):
     problem = rs.gaussian(60, 90, noise=0.5, seed=0)
     for curve, batches in zip(numbers.curves, risk_curves.BATCHES, strict=True):
-        run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=0.2)
+        run = rs.descend(problem, rs.RandomReshuffling(batches=batches), alpha=0.2)
         np.testing.assert_allclose(curve.exact.total, run.risk(np.arange(301)).total, rtol=1e-10)
         assert curve.best.epoch == run.best_epoch().epoch
         assert curve.simulated.test_error.mean.shape == (301,)
@@ -90,7 +90,7 @@ def runs_of_different_schemes_share_their_noise(name, numbers):
 
 def the_eigenvalues_are_those_of_z(name, numbers):
     problem = rs.gaussian(120, 180, seed=1)
-    Z = rs.descend(problem, rs.RandomReshuffling(2), alpha=0.2).epoch.Z
+    Z = rs.descend(problem, rs.RandomReshuffling(batches=2), alpha=0.2).epoch.Z
     np.testing.assert_allclose(numbers.spectra[1].simulated, np.linalg.eigvalsh(0.2 * Z), atol=1e-12)
 
 

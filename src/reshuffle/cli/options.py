@@ -228,7 +228,7 @@ def _of_count(name: str, batches: int, n: int) -> Visiting:
         return _checked(name, getattr(rs, SCHEMES[name])(batches), n)
     if batches > n:
         # The library's own words for it.
-        rs.WithReplacement(batches).steps(n)
+        rs.WithReplacement(batches=batches).steps(n)
     made = _checked(name, getattr(rs, SCHEMES[name])(-(-n // batches)), n)
     if made.batches != batches:
         raise InputError(

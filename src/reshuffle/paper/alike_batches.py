@@ -42,7 +42,7 @@ def compute(rows: int, p: int, batches: int, alpha: float, epochs: int, seed: in
     beta_star = rng.standard_normal(p) / np.sqrt(p)
     eta = noise * rng.standard_normal(n)
     problem = rs.LeastSquares(X, X @ beta_star + eta, beta_star=beta_star, noise=noise)
-    run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=alpha)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=batches), alpha=alpha)
     U, s, Vt = np.linalg.svd(X, full_matrices=False)
     values = s**2 / n
     when = np.arange(epochs + 1)

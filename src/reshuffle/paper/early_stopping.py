@@ -39,7 +39,7 @@ def compute(n: int, p: int, noise: float, count: int, seed: int) -> Numbers:
     epochs, risks = np.zeros((2, len(BATCHES), count))
     for row, batches in enumerate(BATCHES):
         for column, alpha in enumerate(alphas):
-            best = rs.descend(problem, rs.RandomReshuffling(batches), alpha=float(alpha)).best_epoch()
+            best = rs.descend(problem, rs.RandomReshuffling(batches=batches), alpha=float(alpha)).best_epoch()
             epochs[row, column], risks[row, column] = best.epoch, best.risk
     return Numbers(alphas, epochs, risks)
 

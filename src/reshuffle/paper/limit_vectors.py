@@ -56,7 +56,7 @@ def _drift(responses: list[float]) -> FloatArray:
     """Two samples of one feature, at the step where Z vanishes but Xtilde does not."""
     # step = (w_1 + w_2) / (w_1 w_2) makes I - 2 step Z = 1.
     problem = rs.LeastSquares([[1.0], [2.0]], responses)
-    run = rs.descend(problem, rs.RandomReshuffling(2), step=(1 + 4) / (1 * 4))
+    run = rs.descend(problem, rs.RandomReshuffling(batches=2), step=(1 + 4) / (1 * 4))
     return np.abs(run.iterate([1, 10, 100])[:, 0])
 
 

@@ -61,7 +61,7 @@ def compute(n: int, p: int, time: float, halvings: int, seed: int) -> Numbers:
 def _with_replacement(problem: rs.LeastSquares) -> tuple[float, float, float]:
     """The remark's change of time; and the mean of one step over the batches, by hand, with either sign."""
     batches, step = 4, 0.05
-    run = rs.descend(problem, rs.WithReplacement(batches), step=step)
+    run = rs.descend(problem, rs.WithReplacement(batches=batches), step=step)
     full = rs.descend(problem, rs.FullBatch(), step=step)
     when = np.array([1, 7, 50])
     difference = float(np.abs(run.iterate(when) - full.iterate(batches * when)).max())

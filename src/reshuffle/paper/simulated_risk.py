@@ -55,7 +55,7 @@ def compute_runs(n: int, p: int, batches: int, share: float, epochs: int, runs: 
 def _compute(
     problem: rs.LeastSquares, batches: int, share: float, epochs: int, runs: int, seed: int
 ) -> Numbers:
-    scheme = rs.RandomReshuffling(batches)
+    scheme = rs.RandomReshuffling(batches=batches)
     step = share * rs.critical_step(problem, scheme)
     when = np.arange(epochs + 1)
     risk = rs.descend(problem, scheme, step=step).risk(when)

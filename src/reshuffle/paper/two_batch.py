@@ -50,9 +50,9 @@ def compute(n: int, p: int, draws: int, seed: int) -> Numbers:
     problem = rs.gaussian(n, p, noise=0.5, seed=seed)
     alpha = 0.5 * rs.critical_step(problem, rs.FullBatch())
     when = np.unique(np.geomspace(1, 1000, 60).round())
-    runs = [rs.descend(problem, rs.RandomReshuffling(2), alpha=alpha / 2**k) for k in range(4)]
+    runs = [rs.descend(problem, rs.RandomReshuffling(batches=2), alpha=alpha / 2**k) for k in range(4)]
     intervals = [run.risk_interval(when) for run in runs]
-    exact = rs.descend(problem, rs.RandomReshuffling(2), alpha=alpha).risk(when).total
+    exact = rs.descend(problem, rs.RandomReshuffling(batches=2), alpha=alpha).risk(when).total
     rng = np.random.default_rng(seed)
     rates, norm_ratios = np.array([_at_the_allowed_step(rng) for _ in range(draws)]).T
     return Numbers(
@@ -70,7 +70,7 @@ def compute(n: int, p: int, draws: int, seed: int) -> Numbers:
 
 
 def _smallest_eigenvalue(problem: rs.LeastSquares) -> float:
-    scheme = rs.RandomReshuffling(2)
+    scheme = rs.RandomReshuffling(batches=2)
     epoch = rs.Epoch(problem, scheme, 3 * rs.critical_step(problem, scheme))
     return float(epoch.decay_rates.min()) / (2 * epoch.step)
 
@@ -83,8 +83,8 @@ def _at_the_allowed_step(rng: np.random.Generator) -> tuple[float, float]:
     # Full batch must converge at twice the step of a visit.
     largest = rs.critical_step(problem, rs.FullBatch())
     step = 0.999 * largest / 2
-    run = rs.descend(problem, rs.RandomReshuffling(2), step=step)
-    decay_rates = rs.Epoch(problem, rs.RandomReshuffling(2), step).decay_rates
+    run = rs.descend(problem, rs.RandomReshuffling(batches=2), step=step)
+    decay_rates = rs.Epoch(problem, rs.RandomReshuffling(batches=2), step).decay_rates
     Z_norm, W_norm = float(np.abs(decay_rates).max()) / (2 * step), 2 / largest
     return run.stability().rate, Z_norm / W_norm
 
@@ -95,7 +95,7 @@ def _where_said_to_be_tight() -> tuple[float, float]:
     X = np.sqrt(2 * c) * np.vstack([np.eye(2), np.eye(2)])
     problem = rs.LeastSquares(X, np.zeros(4))
     step = 2 / c
-    Z = rs.Epoch(problem, rs.RandomReshuffling(2), step).Z
+    Z = rs.Epoch(problem, rs.RandomReshuffling(batches=2), step).Z
     return float(np.abs(Z).max()), step * float(np.linalg.norm(X.T @ X / 4, 2))
 
 

@@ -159,11 +159,11 @@ def critical_step(
     >>> import reshuffle as rs
     >>> angle = math.radians(50)
     >>> problem = rs.LeastSquares([[1.0, 0.0], [math.cos(angle), math.sin(angle)]], [0.0, 0.0])
-    >>> round(rs.critical_step(problem, rs.RandomReshuffling(2)), 4)
+    >>> round(rs.critical_step(problem, rs.RandomReshuffling(batches=2)), 4)
     2.8986
-    >>> round(rs.critical_step(problem, rs.RandomReshuffling(2), mean_square=True), 4)
+    >>> round(rs.critical_step(problem, rs.RandomReshuffling(batches=2), mean_square=True), 4)
     2.0
-    >>> step = rs.critical_step(rs.gaussian(60, 3, seed=0), rs.SampleReshuffling(4), mean_square=True)
+    >>> step = rs.critical_step(rs.gaussian(60, 3, seed=0), rs.SampleReshuffling(batches=4), mean_square=True)
     >>> bool(0 < step.error < 0.1 * step), step.error_kind
     (True, 'confidence 99%')
     """
