@@ -1,6 +1,7 @@
-"""Kernel regression that is trained in mini-batches and stopped early, as an estimator of scikit-learn."""
+"""MiniBatchKernelRegressor: kernel regression trained in mini-batches, as an estimator of scikit-learn."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from reshuffle._arrays import FloatArray
 from reshuffle.problem.kernel import KernelFeatures
 from reshuffle.run import Run
-from reshuffle.sklearn.estimator_data import checked_data, checked_rows
-from reshuffle.sklearn.mini_batch_regressor import MiniBatchRegressor
-
-_OF_TRAINING = (
-    "batch_size", "learning_rate", "epochs", "momentum", "nesterov", "weight_decay", "shuffle", "drop_last",
-    "single_run", "rtol", "budget", "random_state",
-)  # fmt: skip
-"""Parameters that mean what they mean for a MiniBatchRegressor."""
+from reshuffle.sklearn.regressor import Data, MiniBatchRegressor, checked_rows, positions_warn
 
 
+@positions_warn("kernel", "batch_size", "learning_rate", "epochs", allowed=1)
+@dataclass(eq=False, repr=False, kw_only=True)
 class MiniBatchKernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """The function that mini-batch SGD on the squared loss gives in the space of a kernel, without training.
 
@@ -61,44 +57,23 @@ budget, random_state
     array([ 0.8, -0.8])
     """
 
-    def __init__(
-        self,
-        kernel: str | Callable[..., Any] = "rbf",
-        batch_size: int | None = 64,
-        learning_rate: Any = "auto",
-        epochs: float = 100,
-        *,
-        gamma: float | None = None,
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        momentum: float = 0.0,
-        nesterov: bool = False,
-        weight_decay: float = 0.0,
-        shuffle: bool | str = True,
-        drop_last: bool = False,
-        single_run: bool = False,
-        rtol: float = 5e-3,
-        budget: float = 1e12,
-        random_state: Any = None,
-    ):
-        self.kernel = kernel
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.epochs = epochs
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.momentum = momentum
-        self.nesterov = nesterov
-        self.weight_decay = weight_decay
-        self.shuffle = shuffle
-        self.drop_last = drop_last
-        self.single_run = single_run
-        self.rtol = rtol
-        self.budget = budget
-        self.random_state = random_state
+    kernel: str | Callable[..., Any] = field(default="rbf", kw_only=False)
+    batch_size: int | None = 64
+    learning_rate: Any = "auto"
+    epochs: float = 100
+    gamma: float | None = None
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: dict[str, Any] | None = None
+    momentum: float = 0.0
+    nesterov: bool = False
+    weight_decay: float = 0.0
+    shuffle: bool | str = True
+    drop_last: bool = False
+    single_run: bool = False
+    rtol: float = 5e-3
+    budget: float = 1e12
+    random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -107,7 +82,7 @@ budget, random_state
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> "MiniBatchKernelRegressor":
-        """Compute what training gives; return the estimator.
+        """Compute the function that training gives; return the estimator.
 
         Parameters
         ----------
@@ -117,35 +92,31 @@ budget, random_state
         sample_weight : (n,), optional
             As in MiniBatchRegressor.
         """
-        data = checked_data(self, X, y, sample_weight, 1)
-        features = KernelFeatures(self._kernel(data.rows, data.rows))
-        model = MiniBatchRegressor(
-            fit_intercept=False, **{name: getattr(self, name) for name in _OF_TRAINING}
-        )
-        responses = data.responses[:, 0] if data.is_vector else data.responses
-        self._model = model.fit(features.rows, responses, sample_weight)
-        self.X_fit_ = data.rows
-        self.dual_coef_ = features.weights(model.coef_.T)
-        self.n_iter_ = model.n_iter_
+        data = Data.checked(self, X, y, sample_weight, 1)
+        features = KernelFeatures(self._kernel(data.X, data.X))
+        own = ("kernel", "gamma", "degree", "coef0", "kernel_params")
+        shared = {name: value for name, value in self.get_params().items() if name not in own}
+        self._model = MiniBatchRegressor(fit_intercept=False, **shared)
+        self._model.fit(features.rows, data.y, sample_weight)
+        self.X_fit_ = data.X
+        self.dual_coef_ = features.weights(self._model.coef_.T)
+        self.n_iter_ = self._model.n_iter_
         return self
 
     def predict(self, X: Any) -> FloatArray:
-        """What the function says of rows X (m, p), or their kernel (m, n) with those of `fit`: (m,) or (m, t)."""
+        """Predictions for rows X (m, p), or for their kernel (m, n) with those of `fit`: (m,) or (m, t)."""
         check_is_fitted(self)
         return np.asarray(self._kernel(checked_rows(self, X), self.X_fit_) @ self.dual_coef_)
 
     @property
     def run_(self) -> Run:
-        """The run behind the estimator, of all outputs."""
+        """The run of all outputs in the space of the kernel."""
         check_is_fitted(self)
         return self._model.run_
 
     def _kernel(self, rows: FloatArray, others: FloatArray) -> FloatArray:
         if self.kernel == "precomputed":
             return rows
-        if callable(self.kernel):
-            return np.asarray(
-                pairwise_kernels(rows, others, metric=self.kernel, **(self.kernel_params or {}))
-            )
         given = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
-        return np.asarray(pairwise_kernels(rows, others, metric=self.kernel, filter_params=True, **given))
+        options = (self.kernel_params or {}) if callable(self.kernel) else {"filter_params": True, **given}
+        return np.asarray(pairwise_kernels(rows, others, metric=self.kernel, **options))
