@@ -31,7 +31,7 @@ from reshuffle.free.support import Support
 from reshuffle.free.support import support as support_of
 
 if TYPE_CHECKING:
-    from reshuffle.free.certificates import CdfBounds, Certificate, Prover
+    from reshuffle.free.certificates import Certificate, Prover
     from reshuffle.free.weighted import Weighted
 
 # Of the points solved together: few enough to stay in the cache.
@@ -302,13 +302,10 @@ class Spectrum(SolvedLaw):
         return self.weighted(weight).expectation(function)
 
     def certify(self, z: complex) -> "Certificate":
-        """Return ``G(z)`` with a proven bound on its error, off the real axis; needs python-flint.
+        """Return ``G(z)`` with a proven bound on its error, off the real axis; needs `reshuffle[certified]`.
 
-        For polynomials with numbers as coefficients, in variables with the laws Semicircle, MarchenkoPastur
-        and FreePoisson and their affine images; everything else is refused. Numbers count as the doubles they
-        are. An approximate solution of the matrix equation is the exact one at a base point nearby, and the
-        resolvent moves no faster than its norm squared: Hoffmann, Mai and Speicher (2024), here with balls
-        for all roundings.
+        For polynomials with numbers as coefficients, in variables with the laws Semicircle, MarchenkoPastur and
+        FreePoisson and their affine images; everything else is refused. Numbers count as the doubles they are.
 
         >>> from reshuffle import free
         >>> x, y = free.variables(free.Semicircle(), free.MarchenkoPastur(0.5))
@@ -316,17 +313,6 @@ class Spectrum(SolvedLaw):
         True
         """
         return self._prover.certify(complex(complex_points("z", z)))
-
-    def certify_cdf(self, t: float) -> "CdfBounds":
-        """Return proven bounds on the mass of ``(-inf, t]``, for the expressions that `certify` takes.
-
-        They are as close as values at 33 points above the axis allow: some 1e-4 apart, and 1e-2 close to an atom.
-        At an atom itself they enclose the masses both below it and up to it. They do not depend on the scale of the
-        expression.
-        """
-        from reshuffle.free.certificates import cdf_bounds
-
-        return cdf_bounds(self._prover, number("t", t))
 
     @cached_property
     def _prover(self) -> "Prover":
