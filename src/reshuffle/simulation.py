@@ -551,6 +551,31 @@ def simulated_states(
     return np.array([np.concatenate(parts) for parts in found])
 
 
+def single_run(
+    problem: LeastSquares, scheme: Scheme, made: Recipe, start: FloatArray, epochs: FloatArray, seed: int
+) -> FloatArray:
+    """Parameters of one run after finite epochs, epochs.shape + (p,) or (p, t); inf where it has diverged.
+
+    All arguments are checked, and all outputs are trained in the same orders.
+    """
+    stops, positions = np.unique(epochs.ravel(), return_inverse=True)
+    found = [
+        simulated_states(
+            problem if problem.outputs is None else problem.output(output),
+            scheme,
+            made,
+            columns(start)[:, output],
+            stops,
+            1,
+            seed,
+            np.copy,
+        )[:, 0]
+        for output in range(problem.outputs or 1)
+    ]
+    trained = np.stack(found, axis=-1)[positions].reshape(*epochs.shape, problem.p, len(found))
+    return problem.squeezed(np.where(np.isfinite(trained), trained, np.inf))
+
+
 def single_run_risks(
     problem: LeastSquares,
     scheme: Scheme,

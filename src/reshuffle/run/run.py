@@ -20,7 +20,7 @@ from reshuffle.problem.least_squares import LeastSquares, per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.run import covariance, expected_risk, limits, stopping
 from reshuffle.run.covariance import ParameterCovariance, new_rows
-from reshuffle.run.critical_steps import Rate, contracting_step, screened_rate
+from reshuffle.run.critical_steps import Rate, screened_rate
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import Limit, LimitComparison
 from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
@@ -243,7 +243,7 @@ class Run:
         if self._modes is None or not self.problem.rank:
             return []
         blocks, scale = self._modes.epoch.blocks, self.problem.row_space.scale
-        gentle = contracting_step(self.scheme, self.problem.n, blocks) / scale / scale
+        gentle = base.contracting_step(self.scheme, self.problem.n, blocks) / scale / scale
         return step_interpolation.intervals(self.problem, self.scheme, blocks, self.accuracy, steps, gentle)
 
     def step_window(self, interval: Interval) -> StepWindow:

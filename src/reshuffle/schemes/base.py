@@ -10,6 +10,7 @@ from itertools import repeat
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
@@ -17,7 +18,7 @@ from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.errors import ArgumentError, UnsupportedError
 from reshuffle.problem.batches import RowGroups
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.row_space import CompressedRows
+from reshuffle.problem.row_space import Blocks, CompressedRows
 
 Batches: TypeAlias = int | Iterable[ArrayLike] | None
 """B, or the rows of each batch."""
@@ -477,6 +478,29 @@ def scheme_of(value: Any) -> Scheme:
         raise TypeError(f"scheme must be a scheme such as RandomReshuffling(batches=4), but it is {value!r}.")
     # One that visits the compressed rows of other data is cut anew.
     return value.origin or value
+
+
+def contracting_step(scheme: Scheme, n: int, blocks: Blocks, longest: float | None = None) -> float:
+    """A step below 2 / |W_b| for every batch that may be visited: each visit is then a contraction.
+
+    A batch of drawn samples has |W_b| at most the largest |x|^2 times m_b / divisor_b, and at most |X'X| over
+    divisor_b. That |x|^2 is `longest`, where `blocks` are compressed rows.
+    """
+    if scheme.unit is Unit.BATCH:
+        norms = [
+            float(scipy.linalg.svdvals(blocks.rows[blocks.of(batch)])[0]) ** 2 / float(divisor)
+            for batch, divisor in enumerate(blocks.divisors)
+        ]
+        return 2 / max(norms)
+    divisors = scheme.step_divisors(n)
+    if longest is None:
+        longest = float(np.square(blocks.rows).sum(axis=1).max())
+    by_rows = longest * float((scheme.sizes(n) / divisors).max())
+    if scheme.shuffle is Shuffle.EVERY_STEP:
+        # The same row may be drawn again and again.
+        return 2 / by_rows if by_rows else math.inf
+    by_sum = float(scipy.linalg.svdvals(blocks.rows)[0]) ** 2 / float(divisors.min())
+    return 2 / min(by_rows, by_sum)
 
 
 def without_stages(scheme: Scheme, question: str) -> Scheme:
