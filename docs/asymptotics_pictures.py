@@ -10,10 +10,10 @@ import numpy as np
 
 import reshuffle as rs
 from reshuffle import asymptotics, plotting
-from reshuffle.asymptotics.arguments import population
-from reshuffle.asymptotics.laws.batch_law import BatchLaw
-from reshuffle.asymptotics.recipes.few_epochs import FewEpochs, Parts, interpolated
-from reshuffle.asymptotics.recipes.limiting_setting import Setting
+from reshuffle.asymptotics.batch_law import BatchLaw
+from reshuffle.asymptotics.best_recipe import FewEpochs, Parts, interpolated
+from reshuffle.asymptotics.optimum import Setting
+from reshuffle.asymptotics.spectra import population
 
 PICTURES = Path(__file__).parent / "pictures"
 BATCHES = (1, 2, 3, 4, 8)

@@ -8,9 +8,8 @@ import pytest
 import reshuffle as rs
 from reshuffle import free
 from reshuffle.asymptotics import BatchLaw, FullBatchLaw, batch_spectrum, compare_spectra, marchenko_pastur
-from reshuffle.asymptotics.curves.resolvent_pairs import TwoResolvents
-from reshuffle.asymptotics.laws.batch_system import BatchSystem
-from reshuffle.asymptotics.laws.subset_symmetry import SubsetSymmetry
+from reshuffle.asymptotics.batch_system import BatchSystem, SubsetSymmetry
+from reshuffle.asymptotics.contour import TwoResolvents
 from tests.asymptotics.oracles import expression, proper_subsets, subset_matrices
 
 ONE = np.ones(1)
