@@ -8,7 +8,7 @@ import reshuffle as rs
 from benchmarks import timing
 from benchmarks.core import table
 from reshuffle.epoch.timeline import Timeline
-from reshuffle.run.affine_trajectory import AffineTrajectory
+from reshuffle.run.trajectory import AffineTrajectory
 
 EPOCHS = np.array([1.0, 10.0, 100.0])
 SIZES = ((60, 10, 5), (60, 10, 6), (120, 60, 5), (300, 200, 5))

@@ -8,7 +8,7 @@ import numpy as np
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import significant
 from reshuffle.free import plot as laws
-from reshuffle.sweeps import slices
+from reshuffle.grid import select
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from xarray import DataArray
 
     from reshuffle.planning import Explanation, Match, Plan, SchemeComparison
-    from reshuffle.run.risk import Risk
+    from reshuffle.run.trajectory import Risk
     from reshuffle.simulation import Estimate
 
 __all__ = [
@@ -517,19 +517,19 @@ def heat_map(answer: "DataArray", x: str, y: str, *, ax: "Axes | None" = None, *
     >>> heat_map(found["risk"], "alpha", "batches", ax=rs.plotting.figure(5, 4).add_subplot()).get_ylabel()
     'number of batches'
     """
-    shown, ax = slices.part(answer, (y, x), chosen), axes(ax)
+    shown, ax = select.part(answer, (y, x), chosen), axes(ax)
     values = np.asarray(shown, dtype=np.float64)
-    across, along = slices.edges(shown[x]), slices.edges(shown[y])
+    across, along = select.edges(shown[x]), select.edges(shown[y])
     masked = np.ma.masked_invalid(values)
-    least, most = slices.worth_showing(values, _TIMES_THE_MIDDLE)
+    least, most = select.worth_showing(values, _TIMES_THE_MIDDLE)
     scale = "log" if 0 < _SPANS * least < most else "linear"
     mesh = ax.pcolormesh(across, along, np.clip(masked, None, most), cmap="cividis_r", norm=scale)
     if np.isfinite(values).any():
         at_best = "" if "epochs" in chosen or "epochs" not in answer.dims else "\nat the best epoch of each"
         more = "max" if (masked > most).any() else "neither"
-        ax.figure.colorbar(mesh, ax=ax, label=slices.words(answer) + at_best, extend=more)
+        ax.figure.colorbar(mesh, ax=ax, label=select.words(answer) + at_best, extend=more)
         row, column = np.unravel_index(int(np.argmin(masked.filled(np.inf))), values.shape)
-        place = slices.middle(shown[x], int(column)), slices.middle(shown[y], int(row))
+        place = select.middle(shown[x], int(column)), select.middle(shown[y], int(row))
         ax.plot(*place, "*", markersize=13, color="white", markeredgecolor="black", label="least")
     for missing, hatch, word in (
         (np.isinf(values), "///", "diverges"),
@@ -550,13 +550,13 @@ def _spread_axis(ax: "Axes", axis: str, points: "DataArray") -> None:
     set_scale, set_ticks, set_label = (
         getattr(ax, f"set_{axis}{what}") for what in ("scale", "ticks", "label")
     )
-    if slices.is_geometric(points):
+    if select.is_geometric(points):
         set_scale("log")
-    if len(points) <= _FEW_TICKS or not slices.is_numeric(points):
-        where = [slices.middle(points, number) for number in range(len(points))]
-        set_ticks(where, [slices.label(value) for value in points.values])
+    if len(points) <= _FEW_TICKS or not select.is_numeric(points):
+        where = [select.middle(points, number) for number in range(len(points))]
+        set_ticks(where, [select.label(value) for value in points.values])
         set_ticks([], minor=True)
-    set_label(slices.words(points))
+    set_label(select.words(points))
 
 
 def sweep_curves(
@@ -587,11 +587,11 @@ def sweep_curves(
     >>> [line.get_label() for line in ax.get_lines()]
     ['1', '2', '4']
     """
-    shown, ax = slices.part(answer, (x,) if by is None else (by, x), chosen), axes(ax)
+    shown, ax = select.part(answer, (x,) if by is None else (by, x), chosen), axes(ax)
     lines = np.atleast_2d(np.asarray(shown, dtype=np.float64))
-    _, most = slices.worth_showing(lines, _FAR)
-    labels = [""] if by is None else [slices.label(value) for value in shown[by].values]
-    points = shown[x].values if slices.is_numeric(shown[x]) else np.arange(shown.sizes[x])
+    _, most = select.worth_showing(lines, _FAR)
+    labels = [""] if by is None else [select.label(value) for value in shown[by].values]
+    points = shown[x].values if select.is_numeric(shown[x]) else np.arange(shown.sizes[x])
     named = np.linspace(0, len(labels) - 1, min(len(labels), len(COLOURS))).round()
     shades: tuple[Any, ...] = COLOURS
     if len(labels) > len(COLOURS):
@@ -605,7 +605,7 @@ def sweep_curves(
         name = name if number in named else f"_{name}"
         ax.plot(points, np.where(seen, values, np.nan), color=shades[number], linewidth=1.6, label=name)
     _spread_axis(ax, "x", shown[x])
-    plain(scale_values(ax), slices.words(shown[x]), slices.words(answer))
+    plain(scale_values(ax), select.words(shown[x]), select.words(answer))
     if by is not None:
-        ax.legend(title=slices.words(shown[by]), frameon=False, fontsize=8, title_fontsize=8)
+        ax.legend(title=select.words(shown[by]), frameon=False, fontsize=8, title_fontsize=8)
     return ax

@@ -15,6 +15,7 @@ from reshuffle._arrays import FloatArray, IntArray, columns
 from reshuffle._linalg import each, norms, one_thread
 from reshuffle._progress import ticking, track
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind, mean_squares, with_error, with_largest_error
+from reshuffle.errors import ArgumentError
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares, stacked
 from reshuffle.recipe import Average, StepLike, recipe
@@ -415,8 +416,8 @@ def simulate(
     problem, scheme, made, when = _trained(problem, scheme, made, epochs)
     runs = _arrays.whole_number("runs", runs, 4)
     if runs % 2:
-        raise ValueError(
-            f"runs must be even, since runs come in pairs that share their noise, but it is {runs}."
+        raise ArgumentError(
+            "runs", "be even, since runs come in pairs that share their noise", f"it is {runs}"
         )
     rng = _arrays.generator("seed", seed)
     start = checked_start(start, problem)

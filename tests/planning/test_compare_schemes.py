@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.planning.answers import ask
+from reshuffle.grid.metrics import ask
 from tests.schemes.test_a_new_scheme import RandomRotation
 
 PROBLEM = rs.gaussian(24, 6, noise=0.5, seed=4)

@@ -8,9 +8,9 @@ import pytest
 
 import reshuffle as rs
 from reshuffle._uncertainty import quantile
-from reshuffle.epoch.averaging.lattice import Walk
+from reshuffle.epoch.averaging.lattice import Walk, follow
 from reshuffle.epoch.averaging.sampling import drawn_rate_error
-from reshuffle.run.affine_trajectory import AffineTrajectory
+from reshuffle.run.trajectory import AffineTrajectory
 from tests.oracles import every_order
 from tests.problems import case
 
@@ -119,7 +119,7 @@ def test_single_rows_with_replacement_are_samples_with_replacement():
     def move(batch, columns, slot):
         return columns - left * visits.kernel(batch, right * columns, slot)
 
-    walked = Walk(batches.scheme, 9).of(move, np.eye(visits.dimension))
+    *_, (walked,) = follow(Walk(batches.scheme, 9).layers, move, np.eye(visits.dimension))
     # In the coordinates of the singular vectors the mean step is diagonal: what is beside it is rounding.
     np.testing.assert_allclose(np.eye(len(walked)) - timeline.map(0).loss, walked, rtol=1e-12, atol=1e-15)
 

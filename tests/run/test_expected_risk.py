@@ -11,7 +11,7 @@ import reshuffle as rs
 from reshuffle.epoch.moments.trajectory import Snapshot
 from reshuffle.recipe.recipe import Recipe
 from reshuffle.run import expected_risk
-from reshuffle.run.affine_trajectory import AffineTrajectory
+from reshuffle.run.trajectory import AffineTrajectory
 from tests.oracles import every_order
 from tests.problems import case, close
 

@@ -14,7 +14,7 @@ from reshuffle.epoch.moments.lattice import epoch_moments
 from reshuffle.epoch.visits import Inputs
 from reshuffle.recipe import Recipe
 from reshuffle.run import mean_square
-from reshuffle.run.affine_trajectory import AffineTrajectory
+from reshuffle.run.trajectory import AffineTrajectory
 from tests.oracles import brute_force
 from tests.problems import case
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse.linalg import aslinearoperator
 
 import reshuffle as rs
-from reshuffle.run.risk import QuadraticForm, linear_form
+from reshuffle.run.modes import QuadraticForm, linear_form
 from tests.oracles import brute_force
 from tests.problems import SCHEMES, case, cases
 

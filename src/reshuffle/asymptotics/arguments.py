@@ -23,7 +23,7 @@ def aspect(value: float) -> float:
     >>> aspect(0)
     Traceback (most recent call last):
     ...
-    ValueError: aspect must be a finite number > 0, the limit of p/n, but it is 0.
+    reshuffle.errors.ArgumentError: aspect must be a finite number > 0, the limit of p/n, but it is 0.
     """
     return _within("aspect", _arrays.positive("aspect", value, "the limit of p/n"), 1e-12, 1e12)
 

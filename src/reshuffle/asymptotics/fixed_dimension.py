@@ -15,8 +15,8 @@ from reshuffle._linalg import power_and_sum
 from reshuffle.asymptotics import arguments
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.run.risk import Risk, RiskForms
-from reshuffle.run.trajectory import times_finite
+from reshuffle.run.modes import RiskForms, times_finite
+from reshuffle.run.trajectory import Risk
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def _of_expression(text: str, definitions: tuple[str, ...], moments: int, sample
     from reshuffle.free import parser, progress
 
     progress.display = partial(_progress.ticking, None)
-    law = free.spectrum(parser.parse(text, definitions))
+    law = free.spectrum(free.parse(text, **parser.parse_definitions(definitions)))
     eigenvalues = np.linalg.eigvalsh(law.matrix(sample, seed)) if sample else None
     t, density = plotting.spectrum_points(law)
     return Found(text, plotting.COLOURS[0], None, law, t, density, law.moments(moments), eigenvalues)

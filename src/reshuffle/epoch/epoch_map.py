@@ -20,6 +20,7 @@ from scipy.linalg import lapack
 
 from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray
 from reshuffle._linalg import few_threads, graded_svd, thin_qr
+from reshuffle.errors import RangeError
 from reshuffle.recipe import Average
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -385,9 +386,10 @@ class MeanMap:
     def require_finite(self, steps: int) -> "MeanMap":
         """Return the map itself; refuse a step at which a product over so many batches overflows."""
         if not (np.isfinite(self.kernel).all() and np.isfinite(self.input_map).all()):
-            raise OverflowError(
+            raise RangeError(
                 f"step is so large for these data that products over {steps} batches leave the range of "
-                "floating-point numbers; the iterates diverge. Try a step near critical_step(problem, scheme)."
+                "floating-point numbers; the iterates diverge.",
+                hint="Try a step near {critical_step}",
             )
         return self
 

@@ -19,7 +19,7 @@ from reshuffle._linalg import power_and_sum
 from reshuffle._uncertainty import ERROR_KINDS, MOST_GROUPS, ErrorKind
 from reshuffle.epoch import select
 from reshuffle.epoch.averaging import cavity_maps
-from reshuffle.epoch.averaging.lattice import Walk
+from reshuffle.epoch.averaging.lattice import Walk, repeated
 from reshuffle.epoch.averaging.sampling import DrawPairs, group_maps, pairs_of_orders
 from reshuffle.epoch.epoch_map import EpochMap, mean_of
 from reshuffle.epoch.select import Accuracy, Choice
@@ -243,8 +243,8 @@ class Timeline:
         if self._draws(Unit.BATCH):
             # Independent visits: the mean of their product is that of as many mean visits.
             visits = MeanVisits(self.blocks, visits.hyperparameters, visits.average)
-            return mean_map(self.walk.one_after_the_other, self.walk.steps, visits, force)
-        return mean_map(self.walk.of, self.walk.steps, visits, force)
+            return mean_map(repeated(1, self.walk.steps), visits, force)
+        return mean_map(self.walk.layers, visits, force)
 
     def learn(self, once: EpochMap) -> None:
         """Take over the map of the first epoch from somewhere else, where it was found more quickly."""

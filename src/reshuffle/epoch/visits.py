@@ -5,22 +5,20 @@ batch is C_b Q = U_b diag(s), so that small directions are small columns, not di
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import few_threads, graded_svd, norms
-from reshuffle.epoch.averaging.lattice import Visit
+from reshuffle.epoch.averaging.lattice import Layer, Visit, follow
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.problem.row_space import Blocks, RowSpace
 from reshuffle.recipe import Average, Hyperparameters
 
-Follow: TypeAlias = Callable[[Visit, FloatArray], FloatArray]
-"""A visit, the state before an epoch -> the mean state after it, over its orders."""
 _WELL_CONDITIONED = 1e-3
 """Smallest eigenvalue of rows and penalty, in units in which they are one on the diagonal."""
 
@@ -290,16 +288,17 @@ class MeanVisits(Visits):
         return np.arange(len(self.blocks.rows))
 
 
-def mean_map(follow: Follow, steps: int, visits: Visits, force: FloatArray) -> EpochMap:
-    """The mean over the orders of an epoch of so many steps, with inputs zeta = (1, y of the rows of the blocks).
+def mean_map(layers: Sequence[Layer], visits: Visits, force: FloatArray) -> EpochMap:
+    """The mean over the orders of an epoch, with inputs zeta = (1, y of the rows of the blocks).
 
-    `follow` takes the mean over these orders. The `force` (r,) enters at every visit with the input 1.
+    The `force` (r,) enters at every visit with the input 1.
     """
     d, rows = visits.dimension, len(visits.blocks.rows)
     visit = _visit(visits, force, d + 1 + rows, None)
     with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
-        end = follow(visit, np.zeros((d, d + 1 + rows)))
-    return _of_columns(visits, end, *visits.sizes_of(steps, force))
+        # Only the last states are stored.
+        (end,) = deque(follow(layers, visit, np.zeros((d, d + 1 + rows)), d), maxlen=1)
+    return _of_columns(visits, end.mean(axis=0), *visits.sizes_of(len(layers), force))
 
 
 def maps_of_orders(
@@ -328,9 +327,7 @@ def maps_of_orders(
     return _of_columns(visits, states, weight, sizes)
 
 
-def _visit(
-    visits: Visits, force: FloatArray, width: int, given: FloatArray | None
-) -> Callable[[int, FloatArray, int], FloatArray]:
+def _visit(visits: Visits, force: FloatArray, width: int, given: FloatArray | None) -> Visit:
     """A visit as it changes [K, E] (..., d, width), with an input per row or with given inputs."""
     d, grades = visits.dimension, (visits.left * visits.right)[:, np.newaxis]
     begin = np.eye(d, width)

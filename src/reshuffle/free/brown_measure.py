@@ -24,13 +24,12 @@ from reshuffle.free.checks import (
     real_points,
 )
 from reshuffle.free.expression import Expression, block
-from reshuffle.free.functions import generated
+from reshuffle.free.linearization import generated
 from reshuffle.free.moments import is_polynomial
 from reshuffle.free.solver.atoms import atoms as atoms_of
 from reshuffle.free.solver.continuation import ROUNDING, Resolved, follow
-from reshuffle.free.solver.resolvent import Engine, require_invertible
 from reshuffle.free.solver.system import State, System
-from reshuffle.free.spectrum import spectrum
+from reshuffle.free.spectrum import Engine, require_invertible, spectrum
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -26,12 +26,10 @@ from reshuffle.free.checks import (
     size,
 )
 from reshuffle.free.laws.classical import MarchenkoPastur
-from reshuffle.free.laws.law import Law, Pairs
+from reshuffle.free.laws.law import Law, Pairs, cumulants_from_moments, moments_from_cumulants
 from reshuffle.free.laws.pushforward import Corner
-from reshuffle.free.measure import Measure
+from reshuffle.free.measure import Measure, exponent
 from reshuffle.free.progress import working
-from reshuffle.free.recurrence import cumulants_from_moments, moments_from_cumulants
-from reshuffle.free.singularities import exponent
 from reshuffle.free.solver.continuation import Resolved, follow, resolved
 from reshuffle.free.support import support as support_of
 
@@ -285,15 +283,15 @@ class Convolved(Law):
         # A larger system asks for this at every step of its own: the solver of this one would be run each time.
         return self.measure.cauchy(z)
 
-    def _untested(self, t: Real) -> tuple[Real, Real]:
+    def _density_and_error(self, t: Real) -> tuple[Real, Real]:
         solved = self._trace(t.astype(complex), strict=False)
         density = np.where(solved.converged, np.maximum(-solved.value.imag / np.pi, 0.0), 0.0)
         if self.product:
             density = np.where(t < 0, 0.0, density)
         return density, np.where(solved.converged, solved.error / np.pi, np.inf)
 
-    def _known(self, t: Real) -> Real:
-        density, error = self._untested(t)
+    def _density_or_nan(self, t: Real) -> Real:
+        density, error = self._density_and_error(t)
         return np.asarray(np.where(np.isfinite(error), density, np.nan))
 
     @cached_property
@@ -374,15 +372,15 @@ class Convolved(Law):
     @cached_property
     def _structure(self) -> tuple[Pairs, Measure]:
         if sum(mass for _, mass in self.atoms) > 1 - 1e-9:
-            return (), Measure(self._untested, (), self.atoms)
+            return (), Measure(self._density_and_error, (), self.atoms)
         with working(repr(self)):
             return self._found()
 
     def _found(self) -> tuple[Pairs, Measure]:
         seeds = self._seeds()
         for resolution in (300, 1200, 3000):
-            found = support_of(self._known, seeds, resolution)
-            measure = Measure(self._untested, found.pieces, self.atoms, 1e-11, self._powers)
+            found = support_of(self._density_or_nan, seeds, resolution)
+            measure = Measure(self._density_and_error, found.pieces, self.atoms, 1e-11, self._powers)
             if abs(measure.mass - 1) < 1e-7:
                 return found.intervals, measure
         raise ConvergenceError(
@@ -424,7 +422,7 @@ def _hull(law: Law) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Moved:
+class LawsState:
     """One evaluation of the map: what is subtracted from z, the resolvent, the next unknowns and their slopes."""
 
     subtracted: Complex
@@ -465,7 +463,7 @@ class WeightedLaws:
         """Return K (points,) from the unknowns (points, laws)."""
 
     @abstractmethod
-    def places(self, z: Complex, unknowns: Complex) -> Complex:
+    def subordinated(self, z: Complex, unknowns: Complex) -> Complex:
         """Return the subordinated points zeta_j (points, laws)."""
 
     @abstractmethod
@@ -473,48 +471,50 @@ class WeightedLaws:
         """Return the unknown that stands for a value of K_j."""
 
     @abstractmethod
-    def speed(self, state: Moved) -> Complex:
+    def speed(self, state: LawsState) -> Complex:
         """Return how zeta_j moves with the unknowns, (points, laws, laws), times what the image moves with it."""
 
     @abstractmethod
-    def drift(self, z: Complex, state: Moved) -> Complex:
+    def shift_derivative(self, z: Complex, state: LawsState) -> Complex:
         """Return how the image moves with z, (points, laws)."""
 
     @abstractmethod
-    def pull(self, state: Moved, unknowns: Complex) -> Complex:
+    def combined_tangent(self, state: LawsState, unknowns: Complex) -> Complex:
         """Return how K moves as the unknowns do, (points,)."""
 
-    def evaluate(self, base: Complex, unknowns: Complex) -> Moved:
+    def evaluate(self, base: Complex, unknowns: Complex) -> LawsState:
         """Return the map at ``unknowns`` (points, laws)."""
         z = base[:, 0, 0]
         k = self.combined(unknowns)
-        points = self.places(z, unknowns)
+        points = self.subordinated(z, unknowns)
         images, slopes = np.empty_like(points), np.empty_like(points)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             for j, law in enumerate(self.laws):
                 g = law._cauchy(points[:, j])
                 images[:, j] = points[:, j] - 1 / g
                 slopes[:, j] = 1 + law._cauchy_derivative(points[:, j]) / g**2
-            return Moved(k, (1 / (z - k))[:, None, None], self.unknown(images), points, slopes)
+            return LawsState(k, (1 / (z - k))[:, None, None], self.unknown(images), points, slopes)
 
-    def jacobian(self, state: Moved) -> Complex:
+    def jacobian(self, state: LawsState) -> Complex:
         """Return the derivative of the map, (points, laws, laws)."""
         return self.speed(state)
 
-    def tangent(self, state: Moved, directions: Complex) -> Complex:
+    def tangent(self, state: LawsState, directions: Complex) -> Complex:
         """Return the derivative of the map along ``directions``, (points, count, laws)."""
         return np.asarray(directions @ self.speed(state).transpose(0, 2, 1))
 
-    def shift_tangent(self, state: Moved, direction: Complex) -> Complex:
+    def shift_tangent(self, state: LawsState, direction: Complex) -> Complex:
         """Return the derivative of the map as ``base`` moves along ``direction``, (points, laws)."""
         z = state.subtracted + 1 / state.resolvent[:, 0, 0]
         moved = np.broadcast_to(np.asarray(direction).reshape(-1, 1), (len(z), 1))
-        return np.asarray(moved * self.drift(z, state))
+        return np.asarray(moved * self.shift_derivative(z, state))
 
-    def resolvent_tangent(self, state: Moved, direction: Any, unknowns: Complex) -> Complex:
+    def resolvent_tangent(self, state: LawsState, direction: Any, unknowns: Complex) -> Complex:
         """Return the derivative of G as ``base`` moves along ``direction`` and the unknowns along theirs."""
         change = np.zeros_like(state.resolvent) + direction
-        return np.asarray(-(state.resolvent**2) * (change - self.pull(state, unknowns)[:, None, None]))
+        return np.asarray(
+            -(state.resolvent**2) * (change - self.combined_tangent(state, unknowns)[:, None, None])
+        )
 
 
 class Sums(WeightedLaws):
@@ -534,7 +534,7 @@ class Sums(WeightedLaws):
         """Return ``sum_j t_j K_j``."""
         return np.asarray(unknowns @ self.weights)
 
-    def places(self, z: Complex, unknowns: Complex) -> Complex:
+    def subordinated(self, z: Complex, unknowns: Complex) -> Complex:
         """Return ``z - K + K_j``."""
         return np.asarray((z - self.combined(unknowns))[:, None] + unknowns)
 
@@ -542,15 +542,15 @@ class Sums(WeightedLaws):
         """Return K_j itself."""
         return k
 
-    def speed(self, state: Moved) -> Complex:
+    def speed(self, state: LawsState) -> Complex:
         """Return ``K_j'(zeta_j) (delta_ij - t_i)``."""
         return np.asarray(state.slopes[:, :, None] * (np.eye(self.unknowns) - self.weights))
 
-    def drift(self, z: Complex, state: Moved) -> Complex:
+    def shift_derivative(self, z: Complex, state: LawsState) -> Complex:
         """Return ``K_j'(zeta_j)``."""
         return state.slopes
 
-    def pull(self, state: Moved, unknowns: Complex) -> Complex:
+    def combined_tangent(self, state: LawsState, unknowns: Complex) -> Complex:
         """Return ``sum_j t_j dK_j``."""
         return np.asarray(unknowns @ self.weights)
 
@@ -571,7 +571,7 @@ class Products(WeightedLaws):
         """Return ``exp(sum_j t_j log K_j)``."""
         return np.asarray(np.exp(unknowns @ self.weights))
 
-    def places(self, z: Complex, unknowns: Complex) -> Complex:
+    def subordinated(self, z: Complex, unknowns: Complex) -> Complex:
         """Return ``z K_j / K``."""
         return np.asarray(z[:, None] * np.exp(unknowns - (unknowns @ self.weights)[:, None]))
 
@@ -579,17 +579,17 @@ class Products(WeightedLaws):
         """Return ``log K_j`` with a cut in the upper half-plane, where no K_j is."""
         return np.asarray(np.log(1j * k) - 0.5j * np.pi)
 
-    def speed(self, state: Moved) -> Complex:
+    def speed(self, state: LawsState) -> Complex:
         """Return ``zeta_j K_j'/K_j (delta_ij - t_i)``."""
         return np.asarray(self._elasticity(state)[:, :, None] * (np.eye(self.unknowns) - self.weights))
 
-    def _elasticity(self, state: Moved) -> Complex:
+    def _elasticity(self, state: LawsState) -> Complex:
         return np.asarray(state.points * state.slopes * np.exp(-state.image))
 
-    def drift(self, z: Complex, state: Moved) -> Complex:
+    def shift_derivative(self, z: Complex, state: LawsState) -> Complex:
         """Return ``zeta_j K_j'/K_j / z``."""
         return np.asarray(self._elasticity(state) / z[:, None])
 
-    def pull(self, state: Moved, unknowns: Complex) -> Complex:
+    def combined_tangent(self, state: LawsState, unknowns: Complex) -> Complex:
         """Return ``K sum_j t_j dlog K_j``."""
         return np.asarray(state.subtracted * (unknowns @ self.weights))

@@ -1,6 +1,6 @@
-"""The law of a self-adjoint expression of free variables, and a sampled matrix beside it.
+"""The law of a self-adjoint expression of free variables: solver, support, atoms, measure.
 
-`Weighted` holds mixed expectations tau(f(p) q): the spectral measure of p weighted by another expression.
+`Engine` is an expression made ready to be solved: its pencil, its joint system, and resolvents at any points.
 """
 
 from collections.abc import Callable
@@ -12,21 +12,32 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reshuffle.free.checks import Complex, ConvergenceError, Real, complex_points, count, number, real_points
-from reshuffle.free.expression import Expression
+from reshuffle.free.expression import Expression, Inverse
+from reshuffle.free.laws import Element
 from reshuffle.free.laws.law import Law, Pairs
+from reshuffle.free.linearization import generated, linearize, reduced
 from reshuffle.free.measure import Measure
 from reshuffle.free.moments import is_polynomial, polynomial_moments
-from reshuffle.free.progress import BUDGET, SINGLE_THREAD
+from reshuffle.free.parser import parse
+from reshuffle.free.progress import BUDGET, SINGLE_THREAD, Effort, working
 from reshuffle.free.solver.atoms import atoms as atoms_of
-from reshuffle.free.solver.atoms import light_eigenvalues, residues
-from reshuffle.free.solver.continuation import Resolved
-from reshuffle.free.solver.resolvent import Engine, require_invertible, require_self_adjoint
+from reshuffle.free.solver.atoms import light_eigenvalues
+from reshuffle.free.solver.axis import AxisSolver, ChebyshevCache
+from reshuffle.free.solver.continuation import Resolved, follow, resolved
+from reshuffle.free.solver.system import System
 from reshuffle.free.support import Support
 from reshuffle.free.support import support as support_of
 
 if TYPE_CHECKING:
     from reshuffle.free.certificates import CdfBounds, Certificate, Prover
+    from reshuffle.free.weighted import Weighted
 
+# Of the points solved together: few enough to stay in the cache.
+MEMORY = 150_000
+# Points of an answer that is kept for the next question.
+REMEMBERED = 20_000
+# Seconds of one Newton step at one point, measured on one core: for itself, and per entry of its Jacobian.
+STEP, STEP_PER_ENTRY = 2.5e-5, 3.5e-7
 SEEDS = 8
 """Sampled eigenvalues that lead to the continuous part; if it is so light that these are fewer, others help."""
 
@@ -81,18 +92,20 @@ def kolmogorov(law: "Spectrum", eigenvalues: Real) -> float:
     return float(max(np.abs(after - exact).max(), np.abs(before - (exact - jumps)).max()))
 
 
-def spectrum(expression: Expression, budget: float = BUDGET) -> "Spectrum":
+def spectrum(expression: Expression | str, /, budget: float = BUDGET, **laws: Law | Element) -> "Spectrum":
     """Return the law of a self-adjoint polynomial or rational expression of free variables.
 
     With matrix coefficients the law is that of the trace ``tr (x) tau``.
 
     Parameters
     ----------
-    expression : Expression
-        Of the variables of one call of `variables`.
+    expression : Expression or str
+        Of the variables of one call of `variables`; or a text, as `parse` takes it.
     budget : float
         Seconds of one core, estimated, that finding support and measure may cost before it is given up with a
         ConvergenceError.
+    **laws : Law or Element
+        Of the variables of a text, by their names.
 
     Returns
     -------
@@ -104,10 +117,18 @@ def spectrum(expression: Expression, budget: float = BUDGET) -> "Spectrum":
     >>> s = spectrum(x + y)
     >>> round(float(s.density(0.0)), 12) == round(1 / (np.pi * 2**0.5), 12)
     True
+    >>> spectrum("x*y + y*x", x=free.Semicircle(), y=free.Semicircle()).moments(4)
+    array([ 0.,  2.,  0., 10.])
     """
-    if not isinstance(expression, Expression):
+    if isinstance(expression, str):
+        expression = parse(expression, **laws)
+    elif not isinstance(expression, Expression):
         raise TypeError(
             f"expression must be made of variables(...), but it is {expression!r}; start from x, = variables(law)"
+        )
+    elif laws:
+        raise TypeError(
+            f"laws belong to an expression given as text, but {list(laws)} are given with {expression!r}"
         )
     require_self_adjoint(expression)
     require_invertible(expression, spectrum)
@@ -156,7 +177,7 @@ class Spectrum(Law):
         # What a larger system asks for at every step of its own: the solver of this one would be run each time.
         return self.measure.cauchy(z)
 
-    def _untested(self, t: Real) -> tuple[Real, Real]:
+    def _density_and_error(self, t: Real) -> tuple[Real, Real]:
         """Return densities and error estimates, also where these are large: the total mass is their test."""
         solved = self.engine.trace(t.astype(complex), strict=False)
         found = solved.converged
@@ -174,7 +195,7 @@ class Spectrum(Law):
             eigenvalues = np.linalg.eigvalsh(self.engine.sample(size, seed=size))
             found = atoms_of(self.engine, size)
             support = self._support(eigenvalues, found, size)
-            measure = Measure(self._untested, support.pieces, found, 1e-11, support.powers)
+            measure = Measure(self._density_and_error, support.pieces, found, 1e-11, support.powers)
             if abs(measure.mass - 1) < 1e-7:
                 return support.intervals, found, measure
         raise ConvergenceError(
@@ -192,15 +213,17 @@ class Spectrum(Law):
             seeds = np.concatenate([seeds, _away(light_eigenvalues(self.engine, size), found)])
         if not len(seeds):
             return nothing
-        return support_of(self._known, seeds, 3 * size, self.engine.mark, self.engine.ends, self._errors)
+        return support_of(
+            self._density_or_nan, seeds, 3 * size, self.engine.mark, self.engine.ends, self._errors
+        )
 
-    def _known(self, t: Real) -> Real:
+    def _density_or_nan(self, t: Real) -> Real:
         """Return densities, nan where they failed."""
-        density, error = self._untested(t)
+        density, error = self._density_and_error(t)
         return np.asarray(np.where(np.isfinite(error), density, np.nan))
 
     def _errors(self, t: Real) -> Real:
-        return self._untested(t)[1]
+        return self._density_and_error(t)[1]
 
     @property
     def support(self) -> Pairs:
@@ -245,6 +268,8 @@ class Spectrum(Law):
 
     def weighted(self, weight: Expression) -> "Weighted":
         """Return the spectral measure of p weighted by another expression, ``f -> tau(f(p) weight)``."""
+        from reshuffle.free.weighted import Weighted
+
         return Weighted(self, weight)
 
     def mixed(self, function: Callable[[Real], Any], weight: Expression) -> Any:
@@ -307,116 +332,201 @@ def _away(eigenvalues: Real, atoms: Pairs) -> Real:
     return eigenvalues[away]
 
 
-class Weighted:
-    """The measure ``f -> tau(f(p) q)`` for any q, real when q is self-adjoint.
-
-    The entry (1, 3) of the inverse of ``[[z - p, -q, 0], [-q*, 0, 1], [0, 1, 0]]`` is ``(z - p)^-1 q``; the
-    matrix is self-adjoint for real z, so its own linearization gives ``G_q(z) = tau((z - p)^-1 q)`` like any
-    other law. Made by `Spectrum.weighted`.
+class Engine:
+    """Solves ``(id (x) tau)(z direction - L)^-1`` for the pencil L of an expression.
 
     Parameters
     ----------
-    law : Spectrum
-        That of p.
-    weight : Expression
-        q, of the same variables.
-
-    >>> from reshuffle import free
-    >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
-    >>> round(free.spectrum(x + y).mixed(lambda t: t**2, x**2), 9)
-    3.0
+    expression : self-adjoint.
+    direction : which rows of its own matrix block z multiplies, all unless given.
     """
 
-    def __init__(self, law: "Spectrum", weight: Expression):
-        p = law.expression
-        if not isinstance(weight, Expression):
-            weight = p._coerce(weight)
-        if p.dimension > 1 or weight.dimension > 1:
-            raise ValueError(
-                f"weight and expression must have scalar coefficients, but theirs have sizes"
-                f" {weight.dimension} and {p.dimension};"
-                " take mixed expectations entry by entry"
-            )
-        # Raises for two families, whose joint law does not exist.
-        p + weight
-        require_invertible(weight, spectrum)
-        self.law, self.weight = law, weight
-        self._size = Engine(_self_adjoint_part(weight)).pencil.factor or 1.0
+    def __init__(self, expression: Expression, direction: NDArray[Any] | None = None):
+        with SINGLE_THREAD:
+            self.expression = reduced(generated(expression))
+            self.pencil = linearize(self.expression)
+        rows = np.ones(self.pencil.corner) if direction is None else np.asarray(direction, dtype=float)
+        self._last: dict[bool, tuple[Complex, Resolved]] = {}
+        self.direction = np.concatenate([rows, np.zeros(self.pencil.size - self.pencil.corner)])
 
     @cached_property
-    def engine(self) -> Engine:
-        """The solver of the extended pencil, into which p and q enter at size one: neither drowns the other."""
-        p, q = self.law.expression, self.weight / self._size
-        centre = self._centre
-        scaled = (p - centre) / self._scale
-        corner, right = np.zeros((3, 3)), np.zeros((3, 3))
-        corner[0, 0], right[0, 1] = 1.0, 1.0
-        fixed = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, -1.0, 0.0]])
-        extended = corner * scaled + right * q + right.T * q.adjoint() + fixed
-        return Engine(extended, direction=np.array([1.0, 0.0, 0.0]))
+    def effort(self) -> Effort:
+        """What solving has cost."""
+        return Effort(
+            f"the law of {self.expression!r}", STEP + STEP_PER_ENTRY * self.system.unknowns**2, self._refused
+        )
 
-    @property
-    def _scale(self) -> float:
-        return self.law.engine.pencil.factor
-
-    @property
-    def _centre(self) -> float:
-        return self.law.engine.pencil.shift
-
-    def _entries(self, z: Complex) -> tuple[Complex, Complex]:
-        """Return ``tau((z - p)^-1 q)`` and ``tau(q* (z - p)^-1)`` at points of any shape."""
-        inner = (z.ravel() - self._centre) / self._scale
-        value = self.engine.resolvent(inner).value
-        unit = self._size / self._scale
-        return (value[:, 0, 2] * unit).reshape(z.shape), (value[:, 2, 0] * unit).reshape(z.shape)
-
-    def cauchy(self, z: ArrayLike) -> Complex:
-        """Return ``tau((z - p)^-1 q)``, with the shape of z; real z means the limit from above."""
-        return self._entries(complex_points("z", z))[0]
-
-    def density(self, t: ArrayLike) -> NDArray[Any]:
-        """Return the density of the weighted measure, with the shape of t: complex unless q is self-adjoint."""
-        right, left = self._entries(real_points("t", t).astype(complex))
-        # Below the axis G_q is the conjugate of G_{q*} above it; the jump between them is the density.
-        values = (left.conj() - right) / (2j * np.pi)
-        return values.real if self._is_real else values
-
-    @cached_property
-    def _is_real(self) -> bool:
-        return self.weight == self.weight.adjoint()
-
-    @cached_property
-    def atoms(self) -> tuple[tuple[float, Any], ...]:
-        """Pairs (location, weighted mass) at the atoms of p."""
-        places = np.array([place for place, _ in self.law.atoms])
-        if not len(places):
-            return ()
-        limits = residues(self.cauchy, places, self._scale)
-        return tuple(
-            (float(x), v.real if self._is_real else complex(v)) for x, v in zip(places, limits, strict=True)
+    def _refused(self, needed: float, budget: float) -> ConvergenceError:
+        return ConvergenceError(
+            f"the support and the measure of {self.expression!r} were not found within {budget:g} s of one core: "
+            f"they have parts that are nearly singular; allow more with spectrum(p, budget={10 * budget:g}), or use"
+            " density(t) and cauchy(z) at chosen points"
         )
 
     @cached_property
-    def _quadrature(self) -> tuple[Real, NDArray[Any]]:
-        """Points, and weights that hold the ratio of the two densities at the law's own nodes."""
-        x, w = self.law.measure.quadrature
-        plain, ours = self.law.density(x), self.density(x)
-        if np.isnan(ours).any():
-            bad = x[np.isnan(ours)][0]
-            raise ConvergenceError(
-                f"the weighted density did not converge at {bad}; use cauchy off the real axis"
+    def system(self) -> System:
+        """The joint fixed-point system of all variables, each scaled to norm one."""
+        family = self.expression.family
+        laws = (
+            [law / scale for law, scale in zip(family.laws, self.pencil.scales, strict=True)]
+            if family
+            else []
+        )
+        with SINGLE_THREAD:
+            return System(self.pencil.coefficients, laws, self.direction)
+
+    @cached_property
+    def axis(self) -> AxisSolver:
+        """What is known of the resolvent on the real axis."""
+        return AxisSolver(self.system, self.pencil.corner)
+
+    def mark(self, edges: Real) -> None:
+        """Tell the solver where the spectrum has ends, nearly: beside them it then needs fewer steps."""
+        self.axis.known.mark((edges - self.pencil.shift) / self.pencil.factor)
+
+    def ends(self, outside: Real, inside: Real) -> Real:
+        """Return where the spectrum ends between points (n,) outside and inside of it, nan where it is no fold."""
+        pencil, before = self.pencil, self.axis.steps
+        places = self.axis.ends(*((x - pencil.shift) / pencil.factor for x in (outside, inside)))
+        self.effort.spend(self.axis.steps - before)
+        return np.asarray(places * pencil.factor + pencil.shift)
+
+    @cached_property
+    def series(self) -> ChebyshevCache:
+        """The same as series, where many points were asked for."""
+        return ChebyshevCache(self._on_axis)
+
+    def resolvent(self, z: Complex, strict: bool = True) -> Resolved:
+        """Return the first block of the resolvent at z (points,), of shape (points, corner, corner).
+
+        A strict answer is nan where its own error estimate says that no digit can be trusted, after the
+        neighbours were asked too.
+        """
+        pencil = self.pencil
+        with working(self.effort.what):
+            solved = resolved(self._chunks, (z - pencil.shift) / pencil.factor, strict)
+        return Resolved(solved.value / pencil.factor, solved.error / pencil.factor, solved.converged)
+
+    def _chunks(self, inner: Complex) -> tuple[Complex, Real]:
+        corner = self.pencil.corner
+        values = np.full((len(inner), corner, corner), np.nan, dtype=complex)
+        errors = np.full(len(inner), np.inf)
+        width = self.system.unknowns * min(max(self.system.unknowns, 1), 60) + self.pencil.size**2
+        step = max(16, MEMORY // width)
+        on_axis = inner.imag == 0
+        index = np.flatnonzero(~on_axis)
+        for start in range(0, len(index), step):
+            part = index[start : start + step]
+            solution = follow(self.system, inner[part], corner)
+            self.effort.spend(solution.steps)
+            values[part] = solution.resolvent[:, :corner, :corner]
+            errors[part] = np.where(solution.converged, solution.error, np.inf)
+        if on_axis.any():
+            values[on_axis], errors[on_axis] = self.series.solve(inner.real[on_axis])
+        return values, errors
+
+    def _on_axis(self, x: Real) -> tuple[Complex, Real]:
+        landed = self.axis.solve(x)
+        self.effort.spend(landed.steps)
+        return landed.values, landed.errors
+
+    def trace(self, z: Complex, strict: bool = True) -> Resolved:
+        """Return the normalised trace of the first block at points of any shape; the last answer is remembered."""
+        points, last = self._last.get(strict, (None, None))
+        if points is None or last is None or not np.array_equal(points, z):
+            solved = self.resolvent(z.ravel(), strict)
+            values = np.trace(solved.value, axis1=1, axis2=2) / self.pencil.corner
+            last = Resolved(
+                values.reshape(z.shape), solved.error.reshape(z.shape), solved.converged.reshape(z.shape)
             )
-        # Where the density itself vanishes the node has no weight to share.
-        return x, np.where(plain > 0, w / np.where(plain > 0, plain, 1.0), 0.0) * ours
+            if z.size <= REMEMBERED:
+                self._last[strict] = z.copy(), last
+        # A copy, since who asked may write into it.
+        return Resolved(last.value.copy(), last.error.copy(), last.converged.copy())
 
-    def expectation(self, function: Callable[[Real], Any]) -> Any:
-        """Return ``tau(f(p) q)`` for a vectorised ``function`` f."""
-        x, w = self._quadrature
-        total = np.asarray(function(x)) @ w if len(x) else 0.0
-        for place, mass in self.atoms:
-            total = total + mass * np.asarray(function(np.array([place])))[0]
-        return float(total) if self._is_real and np.isrealobj(total) else complex(total)
+    def sample(self, size: int, seed: int | None) -> Complex:
+        """Return the expression at Haar-rotated matrices, one per variable: (corner size, corner size)."""
+        family = self.expression.family
+        laws = family.laws if family else ()
+        seeds = np.random.SeedSequence(seed).spawn(len(laws))
+        # A spectrum's own matrix is another: that of its expression, whose size is a multiple of this one.
+        matrices = [
+            law._rotated(size, int(s.generate_state(1)[0])) for law, s in zip(laws, seeds, strict=True)
+        ]
+        value = self.expression.evaluate(matrices or [np.zeros((size, size))])
+        return np.asarray((value + value.conj().T) / 2)
 
 
-def _self_adjoint_part(weight: Expression) -> Expression:
-    return (weight + weight.adjoint()) / 2
+def require_self_adjoint(expression: Expression) -> None:
+    """Raise unless the expression equals its adjoint.
+
+    Polynomials are compared word by word. Rational expressions have many forms, ``x (1 + y x)^-1 = (1 + x
+    y)^-1 x``, and are compared at random Hermitian matrices, where different ones differ.
+
+    >>> from reshuffle import free
+    >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
+    >>> require_self_adjoint(x * y + y * x)
+    """
+    expression = generated(expression)
+    difference = (expression - expression.adjoint()) / 2
+    if not difference.terms or _is_rounding(difference, expression):
+        return
+    values = [difference.evaluate(_point(expression, seed)) for seed in (1, 2)]
+    sizes = [np.abs(expression.evaluate(_point(expression, seed))).max() for seed in (1, 2)]
+    if all(np.abs(value).max() <= 1e-12 * size for value, size in zip(values, sizes, strict=True)):
+        return
+    shown = difference if not is_polynomial(expression) else _without_rounding(difference)
+    raise ValueError(
+        f"expression must be self-adjoint, but it is {expression!r}, whose anti-self-adjoint part is {shown!r};"
+        " take (p + p.adjoint())/2, or p.adjoint() * p for its singular values"
+    )
+
+
+def _point(expression: Expression, seed: int) -> list[Complex]:
+    generator = np.random.default_rng(seed)
+    laws = expression.family.laws if expression.family else ()
+    result = []
+    for law in laws:
+        a = generator.standard_normal((5, 5)) + 1j * generator.standard_normal((5, 5))
+        result.append((a + a.conj().T) * law.scale / 4)
+    return result or [np.eye(1)]
+
+
+def _is_rounding(difference: Expression, expression: Expression) -> bool:
+    """Return whether a polynomial's coefficients are rounding beside those of another."""
+    if not is_polynomial(expression):
+        return False
+    largest, left = (
+        max(float(np.abs(value).max() if np.ndim(value) else abs(value)) for value in sum_.terms.values())
+        for sum_ in (expression, difference)
+    )
+    return left <= 1e-15 * largest
+
+
+def _without_rounding(difference: Expression) -> Expression:
+    largest = max(float(np.abs(value).max()) for value in difference.terms.values())
+    kept = {word: value for word, value in difference.terms.items() if np.abs(value).max() > 1e-12 * largest}
+    return Expression(kept, difference.family)
+
+
+def require_invertible(expression: Expression, spectrum: Callable[[Expression], "Spectrum"]) -> None:
+    """Raise unless every divisor in the expression is bounded away from 0.
+
+    A self-adjoint divisor must not have 0 in its spectrum; for any other d the same is asked of ``d* d``.
+    """
+    for letter in {letter for word in expression.terms for letter in word if isinstance(letter, Inverse)}:
+        divisor = letter.of
+        law = spectrum(divisor if divisor == divisor.adjoint() else divisor.adjoint() * divisor)
+        tolerance = 1e-9 * max(abs(end) for pair in _spectrum(law) for end in pair)
+        for low, high in _spectrum(law):
+            if low <= tolerance and high >= -tolerance:
+                raise ZeroDivisionError(
+                    f"division by {divisor!r}: the divisor must be invertible, but 0 lies in the"
+                    f" part [{low:.6g}, {high:.6g}]"
+                    " of its spectrum (or of its squared modulus); add a constant that"
+                    " moves the spectrum off 0"
+                )
+
+
+def _spectrum(law: "Spectrum") -> list[tuple[float, float]]:
+    return [*law.support, *((place, place) for place, _ in law.atoms)]

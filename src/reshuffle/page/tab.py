@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reshuffle.cli.complaints import explain
+from reshuffle.errors import Worded
 from reshuffle.page.fields import Field
 
 TOO_LONG = "This took longer than {seconds:g} seconds and was stopped; {advice}."
+_WORDS = {"batch_size": "the batch size", "critical_step": "the largest step that converges"}
+"""Arguments of the library in the words of the page."""
 _OPTIONS = {"target": "the target", "drop": "Leave out", "one-hot": "Columns of categories"}
 _ADVICE: tuple[tuple[str, Any], ...] = (
     (r"encode categories with --one-hot .+, or leave the column out with --drop .+\.$",
@@ -169,7 +172,8 @@ def complaint(error: Exception) -> str:
     >>> complaint(ValueError("column 'a b' is constant; leave it out with --drop 'a b'."))
     "Column 'a b' is constant; tick it under Leave out."
     """
-    message = " ".join(explain(error)[0].split()) or f"unexpected {type(error).__name__}"
+    text = error.worded(_WORDS) if isinstance(error, Worded) else explain(error)[0]
+    message = " ".join(text.split()) or f"unexpected {type(error).__name__}"
     for pattern, words in _ADVICE:
         message = re.sub(pattern, words, message)
     return _sentence(message)

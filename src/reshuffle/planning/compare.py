@@ -1,7 +1,7 @@
 """Several schemes on one problem: risk, spread, limit and thresholds of each beside the full batch."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -11,19 +11,16 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._display import Displayed, html_table
-from reshuffle._linalg import norm
-from reshuffle._progress import track
-from reshuffle.planning.answers import Answer, Found, ask, ask_along
+from reshuffle.grid.metrics import Answer, evaluate
 from reshuffle.problem import checked_problem
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import StepLike
-from reshuffle.run import Run, critical_step, descend
+from reshuffle.run import Run, descend
 from reshuffle.schemes import FullBatch, base
 from reshuffle.schemes.base import Scheme
 
 _FULL = "full batch"
-_ROUNDING = 1e-12
-_NOT_ASKED = Answer(np.asarray(np.nan))
+_NOT_COMPUTED = Answer(np.asarray(np.nan))
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,12 +292,14 @@ def compare_schemes(
     for run in runs.values():
         run.recipe.epochs(when)
     knows_truth = problem.beta_star is not None and problem.noise is not None
-    measure = "risk" if knows_truth else "training loss"
-    rows = [
-        _row(name, run, when, knows_truth, wants_thresholds)
-        for name, run in track(runs.items(), len(runs), "comparing schemes")
+    metrics = ["risk", "expected_risk"] if knows_truth else ["training_loss", "expected_training_loss"]
+    metrics += [
+        "limit_distance",
+        *(["critical_step", "mean_square_critical_step"] if wants_thresholds else []),
     ]
-    return SchemeComparison(when, measure, tuple(rows))
+    found = evaluate(list(runs.values()), metrics, when)
+    rows = [_row(name, run, answers) for (name, run), answers in zip(runs.items(), found, strict=True)]
+    return SchemeComparison(when, "risk" if knows_truth else "training loss", tuple(rows))
 
 
 def _named(given: Mapping[str, Scheme] | Iterable[Scheme]) -> dict[str, Scheme]:
@@ -338,73 +337,24 @@ def _multiple(step: StepLike, visits: int) -> StepLike:
     return visits * _arrays.real_array("step", step, advice="give numbers >= 0")
 
 
-def _row(name: str, run: Run, epochs: FloatArray, knows_truth: bool, thresholds: bool) -> SchemeRow:
-    mean, spread, total = (_risks if knows_truth else _losses)(run, epochs)
+def _row(name: str, run: Run, found: Mapping[str, Answer]) -> SchemeRow:
+    """The answers of one scheme; those that were not computed are nan, without a reason."""
+    steps, mean, total = run.scheme.steps(run.problem.n), "risk", "expected_risk"
+    if mean not in found:
+        mean, total = "training_loss", "expected_training_loss"
+
+    def per_epoch(metric: str) -> Answer:
+        step = found.get(metric, _NOT_COMPUTED)
+        return replace(step, value=np.asarray(steps * step.value), error=np.asarray(steps * step.error))
+
     return SchemeRow(
         name=name,
         scheme=run.scheme,
-        steps=run.scheme.steps(run.problem.n),
-        mean=mean,
-        spread=spread,
-        total=total,
-        distance=ask(lambda: _distance(run)),
-        critical_alpha=ask(lambda: _critical(run, mean_square=False)) if thresholds else _NOT_ASKED,
-        mean_square_alpha=ask(lambda: _critical(run, mean_square=True)) if thresholds else _NOT_ASKED,
+        steps=steps,
+        mean=found[mean],
+        spread=found[f"{total}_spread"],
+        total=found[total],
+        distance=found["limit_distance"],
+        critical_alpha=per_epoch("critical_step"),
+        mean_square_alpha=per_epoch("mean_square_critical_step"),
     )
-
-
-def _risks(run: Run, epochs: FloatArray) -> tuple[Answer, Answer, Answer]:
-    """The risk of the mean iterate, the spread and the risk of a run."""
-
-    def of_mean(when: FloatArray) -> Found:
-        risk = run.risk(when)
-        return risk.total[np.newaxis], risk.error[np.newaxis], risk.error_kind
-
-    def of_run(when: FloatArray) -> Found:
-        risk = run.expected_risk(when)
-        return np.stack([risk.spread, risk.total]), np.stack([risk.error, risk.error]), risk.error_kind
-
-    (mean,), (spread, total) = ask_along(of_mean, epochs), ask_along(of_run, epochs, 2)
-    return mean, spread, total
-
-
-def _losses(run: Run, epochs: FloatArray) -> tuple[Answer, Answer, Answer]:
-    """The training loss of the mean iterate, what the spread adds to it on average, and their sum."""
-    X, n = run.problem.compressed.X, run.problem.n
-
-    def of_mean(when: FloatArray) -> Found:
-        return run.training_loss(when)[np.newaxis], run.training_loss_error(when)[np.newaxis], run.error_kind
-
-    def of_run(when: FloatArray) -> Found:
-        covariance = run.covariance(when)
-        deviation, off = covariance.deviation(X), covariance.deviation_error(X)
-        with np.errstate(over="ignore", invalid="ignore"):
-            spread = np.square(deviation).sum(axis=-1) / (2 * n)
-            error = np.where(off == 0, 0.0, deviation * off).sum(axis=-1) / n
-        return spread[np.newaxis], error[np.newaxis], covariance.error_kind
-
-    (mean,), (spread,) = ask_along(of_mean, epochs), ask_along(of_run, epochs)
-    kind = spread.error_kind if spread.error.any() else mean.error_kind
-    with np.errstate(over="ignore"):
-        total = Answer(
-            mean.value + spread.value, mean.error + spread.error, kind, spread.reason or mean.reason
-        )
-    return mean, spread, total
-
-
-def _distance(run: Run) -> Found:
-    """How far the limit of the mean iterate is from least squares."""
-    found = run.compare_limit()
-    # Two solutions that agree differ by their rounding.
-    agree = found.distance <= _ROUNDING * norm(found.minimum_norm)
-    return np.asarray(0.0 if agree else found.distance), np.asarray(found.error), found.error_kind
-
-
-def _critical(run: Run, mean_square: bool) -> Found:
-    """The critical step times the visits per epoch."""
-    recipe, scheme = run.recipe, run.scheme
-    found = critical_step(
-        run.problem, scheme, mean_square=mean_square, penalty=recipe.penalty, momentum=recipe.momentum
-    )
-    steps = scheme.steps(run.problem.n)
-    return np.asarray(steps * found), np.zeros(()), "exact"

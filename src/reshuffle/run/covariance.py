@@ -17,8 +17,8 @@ from reshuffle.epoch.visits import Inputs
 from reshuffle.problem.least_squares import LeastSquares, per_output, stacked
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.run import expected_risk
-from reshuffle.run.affine_trajectory import AffineTrajectory
-from reshuffle.run.trajectory import ModesTrajectory
+from reshuffle.run.modes import ModesTrajectory
+from reshuffle.run.trajectory import AffineTrajectory
 from reshuffle.simulation import simulated_states
 
 

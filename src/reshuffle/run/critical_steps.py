@@ -19,7 +19,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
-from reshuffle._budget import require_affordable
+from reshuffle._budget import AT_ONCE, require_affordable
 from reshuffle._display import Displayed
 from reshuffle._linalg import eigenvalue, few_threads
 from reshuffle._progress import track
@@ -34,11 +34,11 @@ from reshuffle.epoch.visits import Visits
 from reshuffle.problem import checked_problem
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.row_space import Blocks
-from reshuffle.recipe import recipe
+from reshuffle.recipe import Recipe, recipe
 from reshuffle.run import critical_polynomials
-from reshuffle.run.affine_trajectory import AffineTrajectory
 from reshuffle.run.critical_polynomials import BUDGET
 from reshuffle.run.mean_square import is_stable
+from reshuffle.run.trajectory import AffineTrajectory
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
@@ -227,7 +227,7 @@ def _is_drawn(run: AffineTrajectory, of_square: bool) -> bool:
         return bool(tries * tried > BUDGET)
     require_affordable(
         tries * tried, BUDGET, f"the critical step of {steps} batches",
-        "try fewer batches, or stability() of descend(...) at the steps of interest",
+        ("fewer batches", "{stability}() of descend(...) at the steps of interest"),
     )  # fmt: skip
     return False
 
@@ -295,7 +295,7 @@ def _drawn_rate(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
     require_affordable(
         _TRIES * _drawn(_with_step(at_rest, 1.0)).flops, BUDGET,
         f"the critical step of {at_rest.walk.steps} batches",
-        "try fewer rows or features, or stability() of descend(...) at the steps of interest",
+        ("fewer rows or features", "{stability}() of descend(...) at the steps of interest"),
     )  # fmt: skip
 
     def rate(step: float) -> Rate:
@@ -368,6 +368,25 @@ def _drawn_square(at_rest: AffineTrajectory) -> RateAt:
         return Rate(known.value, least, most, CONFIDENCE)
 
     return rate
+
+
+def screened_rate(problem: LeastSquares, scheme: Scheme, made: Recipe) -> Rate | None:
+    """Rate of the mean iterate at a constant step from a few drawn orders, in a fraction of a second.
+
+    None where the mean is taken over all orders, or where already a few of them take longer.
+    """
+    if scheme.has_stages or scheme.shuffle is not Shuffle.EVERY_EPOCH or not made.is_constant:
+        return None
+    # Rows that are read in chunks are not there to be drawn.
+    if not problem.compressed.are_all:
+        return None
+    plain, step = replace(made, schedule=0.0, divisor=1, average=None), made.at(0).step
+    at_rest = AffineTrajectory(problem, scheme, plain, np.zeros((problem.p, 1)), _ALL_ORDERS)
+    if at_rest.space.dimension == 0 or step == 0 or not _is_drawn(at_rest, of_square=False):
+        return None
+    if _drawn(_with_step(at_rest, step)).flops > AT_ONCE:
+        return None
+    return _drawn_rate(at_rest, made.is_plain and scheme.is_symmetric)(step)
 
 
 # ------------------------------------------------------------------------------------------ bracket and bisect

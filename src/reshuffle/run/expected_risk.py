@@ -18,7 +18,6 @@ from reshuffle._uncertainty import (
     with_error,
 )
 from reshuffle.epoch.averaging.lattice import climbs
-from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments import drawn
 from reshuffle.epoch.moments.drawn import CentredDraws
@@ -26,8 +25,9 @@ from reshuffle.epoch.moments.lattice import flops
 from reshuffle.epoch.moments.trajectory import AveragedMoments, moments_along, squared_moments
 from reshuffle.epoch.select import Choice, Method, too_much
 from reshuffle.epoch.visits import Inputs, Visits
-from reshuffle.run.affine_trajectory import AffineTrajectory
-from reshuffle.run.trajectory import ModesTrajectory
+from reshuffle.errors import ArgumentError
+from reshuffle.run.modes import Epoch, ModesTrajectory
+from reshuffle.run.trajectory import AffineTrajectory
 from reshuffle.schemes.base import Shuffle, Unit
 from reshuffle.simulation import simulate
 
@@ -276,11 +276,9 @@ def affordable(run: AffineTrajectory, when: FloatArray) -> int:
     problem, last = run.problem, max(1.0, float(when.max(initial=0.0)))
     if np.isinf(last):
         # Only a walk over all orders is a matter of the budget.
-        dearer = ", or a larger budget" if run.walk.exists else ""
-        raise ValueError(
-            f"epochs must be finite for {run.scheme}, whose spread is estimated from simulated runs, "
-            f"but one is inf; try RandomReshuffling with few batches, where the limit is exact{dearer}."
-        )
+        hint = ["RandomReshuffling with few batches, where the limit is exact", "a larger {budget}"]
+        allowed = f"be finite for {run.scheme}, whose spread is estimated from simulated runs"
+        raise ArgumentError("epochs", allowed, "one is inf", hint if run.walk.exists else hint[:1])
     a_run = 4.0 * problem.n * problem.p * last
     # Runs at the same batch share their calls; with many batches hardly two of them are.
     batches = len(run.scheme.partition(problem.n)) if run.scheme.unit is Unit.BATCH else 1
@@ -288,10 +286,12 @@ def affordable(run: AffineTrajectory, when: FloatArray) -> int:
     fewest = _FEWEST_RUNS * a_run + min(batches, _FEWEST_RUNS) * calls
     budget = max(run.accuracy.budget, A_SECOND)
     if fewest > budget:
-        raise ValueError(
-            f"epochs must be at most {np.floor(last * budget / fewest):.0f} for {run.scheme}, whose spread is "
-            f"estimated from simulated runs, but one is {last:g}; the budget is {budget:.1g} operations, "
-            f"{duration(budget)}; try a larger budget, or RandomReshuffling with few batches."
+        raise ArgumentError(
+            "epochs",
+            f"be at most {np.floor(last * budget / fewest):.0f} for {run.scheme}, whose spread is estimated from "
+            "simulated runs",
+            f"one is {last:g}; the budget is {budget:.1g} operations, {duration(budget)}",
+            ("a larger {budget}", "RandomReshuffling with few batches"),
         )
     runs = _SAMPLED_FLOPS / a_run
     if batches * calls > _SAMPLED_FLOPS:
@@ -347,7 +347,7 @@ def choice(
     if accuracy.must_be_exact and is_exact:
         require_affordable(
             price, accuracy.budget, f"the exact expected risk after {when[-1] if len(when) else 0:g} epochs",
-            'try fewer epochs, fewer batches, a larger budget, or method="auto"',
+            ("fewer epochs", "fewer batches", "a larger {budget}", '{method}="auto"'),
         )  # fmt: skip
     of_recursion = too_much(price, budget) if is_exact else "the mean over orders is not exact"
 

@@ -13,13 +13,12 @@ from reshuffle._arrays import FloatArray, columns
 from reshuffle._display import Displayed
 from reshuffle._linalg import norms
 from reshuffle._uncertainty import ErrorKind, significant, with_error
-from reshuffle.epoch.epoch import Epoch
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares, per_output
 from reshuffle.run.covariance import ParameterCovariance
-from reshuffle.run.risk import Risk
+from reshuffle.run.modes import Epoch, ModesTrajectory
 from reshuffle.run.stability import FrozenSubspace
-from reshuffle.run.trajectory import ModesTrajectory, Trajectory
+from reshuffle.run.trajectory import Risk, Trajectory
 from reshuffle.schemes import FullBatch, base
 
 

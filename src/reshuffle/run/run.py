@@ -12,7 +12,6 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, columns
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch import select, step_interpolation
-from reshuffle.epoch.epoch import AffineEpoch, Epoch
 from reshuffle.epoch.select import Accuracy, Choice, Computation, Method, accuracy
 from reshuffle.epoch.step_interpolation import Interval, StepWindow
 from reshuffle.errors import UnsupportedError
@@ -20,19 +19,21 @@ from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares, per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.run import covariance, expected_risk, limits, stopping
-from reshuffle.run.affine_trajectory import AffineTrajectory
 from reshuffle.run.covariance import ParameterCovariance, new_rows
-from reshuffle.run.critical_steps import contracting_step
+from reshuffle.run.critical_steps import Rate, contracting_step, screened_rate
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import Limit, LimitComparison
 from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
-from reshuffle.run.risk import Risk, RiskInterval, two_batch_interval
+from reshuffle.run.modes import Epoch, ModesTrajectory, RiskInterval, two_batch_interval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
 from reshuffle.run.stopping import BestEpoch
-from reshuffle.run.trajectory import ModesTrajectory
+from reshuffle.run.trajectory import AffineEpoch, AffineTrajectory, Risk
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
 from reshuffle.validation import criteria, cross_validation, leave_one_out
+
+_FAR_BEYOND = 100.0
+"""A drawn rate that is beyond one whatever its error: that of such draws is as large as they are."""
 
 
 class Run:
@@ -194,6 +195,19 @@ class Run:
             return whole._unaveraged.output(number)
         return Run(self.problem, self.scheme, replace(self.recipe, average=None), self.start, self.accuracy)
 
+    @cached_property
+    def divergence(self) -> Rate | None:
+        """The rate of a mean iterate that diverges, by a few drawn orders; None if it may converge, or is exact."""
+        if self._of is not None:
+            return self._of[0].divergence
+        rate = screened_rate(self.problem, self.scheme, self.recipe)
+        return rate if rate is not None and (rate.least >= 1 or rate.value >= _FAR_BEYOND) else None
+
+    @property
+    def relaxed(self) -> "Run":
+        """The run to a twentieth of the digits and of the budget, for a mean that grows without end."""
+        return Run(self.problem, self.scheme, self.recipe, self.start, self.accuracy.relaxed_for_divergence)
+
     def _require_end(self, question: str) -> None:
         """Refuse a question about what becomes of a run in the end, if its epochs never become alike."""
         if not self.recipe.has_limit:
@@ -232,11 +246,22 @@ class Run:
         gentle = contracting_step(self.scheme, self.problem.n, blocks) / scale / scale
         return step_interpolation.intervals(self.problem, self.scheme, blocks, self.accuracy, steps, gentle)
 
+    def step_window(self, interval: Interval) -> StepWindow:
+        """The mean maps at the nodes of an interval, from which those at its steps follow."""
+        assert self._modes is not None
+        blocks = self._modes.epoch.blocks
+        nodes = [
+            step_interpolation.node_mean(self.problem, self.scheme, blocks, float(node))
+            for node in interval.nodes
+        ]
+        return step_interpolation.window(blocks, interval, nodes)
+
     def from_window(self, step: float, window: StepWindow) -> "Run":
         """A copy of the run at another constant step, its mean map interpolated between the nodes of a window."""
         made = self._at_step(step)
         if made._modes is not None:
             made._modes.epoch.adopt(window.blocks, window.mean(self.problem, self.scheme, step))
+            made.divergence = None
         return made
 
     def iterate(self, epochs: ArrayLike) -> FloatArray:

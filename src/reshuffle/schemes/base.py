@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle.errors import UnsupportedError
+from reshuffle.errors import ArgumentError, UnsupportedError
 from reshuffle.problem.batches import RowGroups
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.row_space import CompressedRows
@@ -134,13 +134,14 @@ class Scheme(ABC):
                     "anew, but it is a list of index arrays; try RandomReshuffling."
                 )
         elif self.batch_size is None:
-            hint = "Or give batch_size." if batches is None else ""
+            hint = "Or give {batch_size}." if batches is None else ""
             self.batches = _arrays.whole_number("batches", batches, 1, hint=hint)
         self.drop_last = _arrays.flag("drop_last", drop_last)
         if self.drop_last and self.batch_size is None:
-            raise ValueError(
-                "drop_last must come with batch_size, since a given number of batches has no shorter last one, "
-                "but batch_size is None."
+            raise ArgumentError(
+                "drop_last",
+                "come with {batch_size}, since a given number of batches has no shorter last one",
+                "{batch_size} is None",
             )
         self.normalize = _arrays.choice("normalize", normalize, ("own", "equal"))
 
@@ -191,17 +192,18 @@ class Scheme(ABC):
             return np.array([len(part) for part in self._explicit], dtype=np.int64)
         if self.batch_size is not None:
             if self.batch_size > n and self.drop_last:
-                raise ValueError(
-                    f"batch_size must be a whole number between 1 and {n}, the number of rows, but it is "
-                    f"{self.batch_size}, and drop_last leaves nothing."
+                raise ArgumentError(
+                    "batch_size",
+                    f"be a whole number between 1 and {n}, the number of rows",
+                    f"it is {self.batch_size}, and {{drop_last}} leaves nothing",
                 )
             whole, rest = divmod(n, self.batch_size)
             last = [rest] * (rest > 0 and not self.drop_last)
             return np.array([self.batch_size] * whole + last, dtype=np.int64)
         assert self.batches is not None
         if self.batches > n:
-            allowed = f"a whole number between 1 and {n}, the number of rows"
-            raise ValueError(f"batches must be {allowed}, but it is {self.batches}.")
+            allowed = f"be a whole number between 1 and {n}, the number of rows"
+            raise ArgumentError("batches", allowed, f"it is {self.batches}")
         return (n + np.arange(self.batches, dtype=np.int64)[::-1]) // self.batches
 
     def step_divisors(self, n: int) -> FloatArray:

@@ -45,7 +45,7 @@ def one_by_one(training: Training, data: Data, epochs: FloatArray) -> HeldOut:
     does. Of many rows a sample is left out.
     """
     trained = training.on(data)
-    n, outputs = trained.data.y.shape
+    n, outputs = len(trained.data.y), trained.data.y.size // len(trained.data.y)
     rows = np.sort(np.random.default_rng(training.settings.seed).permutation(n)[:_LEFT_OUT])
     parts = np.array_split(epochs, -(-len(epochs) * len(rows) * outputs // _AT_A_TIME))
     found = [_left_out(trained, part, rows) for part in parts]

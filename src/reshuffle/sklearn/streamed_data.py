@@ -9,8 +9,8 @@ import numpy as np
 from reshuffle._arrays import FloatArray
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import LeastSquares
-from reshuffle.problem.sources import RowSource, Standardization, Stream, as_numbers, opened, opened_rows
-from reshuffle.sklearn.estimator_data import Centred, is_constant_column
+from reshuffle.problem.sources import RowSource, Stream, as_numbers, opened, opened_rows
+from reshuffle.sklearn.estimator_data import Centred
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,21 +40,14 @@ class CentredStream(Centred):
 
 def centred_stream(stream: Stream, centre: bool, scale: bool) -> CentredStream:
     """Prepare rows as `centred` does those in memory: one pass for the means, which all others make use of."""
-    p, t, n = stream.p, stream.outputs or 1, stream.n
-    if centre and n < 2:
+    if centre and stream.n < 2:
         raise ValueError("X must have at least 2 rows with fit_intercept=True, but it has 1.")
-    X_mean, X_scale, y_mean, weights = np.zeros(p), np.ones(p), np.zeros(t), stream.weights
-    is_constant = np.zeros(p, dtype=bool)
-    if centre or scale:
-        found = stream.moments()
-        deviation = np.sqrt(found.X_squares / found.total)
-        constant = is_constant_column(deviation, found.X_mean, n)
-        X_scale = np.where(constant | (not scale), 1.0, deviation)
-        if centre:
-            X_mean, y_mean, is_constant = found.X_mean, found.y_mean, constant
-    relative = None if weights is None else weights / weights.mean()
-    prepared = stream.prepared(Standardization(X_mean, X_scale, y_mean, is_constant), relative)
-    return CentredStream(np.zeros((0, p)), np.zeros((0, t)), X_mean, X_scale, y_mean, None, centre, prepared)
+    made, weights = stream.standardizer(centre=centre, scale=scale), stream.weights
+    prepared = stream.standardized(made, None if weights is None else weights / weights.mean())
+    nothing = np.zeros((0, stream.p))
+    return CentredStream(
+        nothing, made.responses(np.zeros((0, *np.shape(made.response_mean)))), made, None, centre, prepared
+    )
 
 
 def in_memory(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:

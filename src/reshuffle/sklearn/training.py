@@ -78,16 +78,14 @@ class TrainedOutputs:
 
     def path(self, epochs: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Coefficients epochs.shape + (t, p) and intercepts epochs.shape + (t,), in the units of the data."""
-        coefficients = self.data.coefficients(self._single(epochs) if self.single_run else self._mean(epochs))
-        return coefficients, self.data.intercepts(coefficients)
-
-    def _mean(self, epochs: ArrayLike) -> FloatArray:
-        """The mean parameters over orders, epochs.shape + (t, p)."""
-        found = self.run.iterate(epochs)
-        return found[..., np.newaxis, :] if self.run.problem.outputs is None else found.swapaxes(-1, -2)
+        parameters = self._single(epochs) if self.single_run else self.run.iterate(epochs)
+        coefficients, intercepts = self.data.standardizer.coefficients(parameters)
+        if self.run.problem.outputs is None:
+            return coefficients[..., np.newaxis, :], np.asarray(intercepts)[..., np.newaxis]
+        return coefficients.swapaxes(-1, -2), intercepts
 
     def _single(self, epochs: ArrayLike) -> FloatArray:
-        """The parameters of one run that is really trained, epochs.shape + (t, p); the outputs share its orders."""
+        """The parameters of one run that is really trained, like `run.iterate`; the outputs share its orders."""
         when = self.run.recipe.epochs(epochs)
         if not np.isfinite(when).all():
             raise ValueError(
@@ -101,12 +99,12 @@ class TrainedOutputs:
             for run in self._single_outputs
         ]
         trained = np.concatenate(found, axis=1)[back]
-        trained = np.where(np.isfinite(trained), trained, np.inf)
-        return np.asarray(trained.reshape(*when.shape, *trained.shape[1:]))
+        trained = np.where(np.isfinite(trained), trained, np.inf).reshape(*when.shape, *trained.shape[1:])
+        return trained[..., 0, :] if self.run.problem.outputs is None else trained.swapaxes(-1, -2)
 
     def deviation(self, rows: FloatArray, epochs: ArrayLike) -> FloatArray:
         """The standard deviation over orders of what runs say of new rows (m, p), epochs.shape + (m, t)."""
-        found = self.run.covariance(epochs).deviation(self.data.rows(rows))
+        found = self.run.covariance(epochs).deviation(self.data.standardizer.rows(rows))
         return found[..., np.newaxis] if self.run.problem.outputs is None else found
 
     @property

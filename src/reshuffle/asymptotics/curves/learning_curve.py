@@ -18,8 +18,9 @@ from reshuffle.asymptotics.laws.epoch_law import EpochLaw
 from reshuffle.free.checks import ConvergenceError, ErrorKind
 from reshuffle.free.progress import BUDGET, working
 from reshuffle.run import stopping
-from reshuffle.run.risk import QuadraticForm, Risk, RiskForms
+from reshuffle.run.modes import QuadraticForm, RiskForms
 from reshuffle.run.stopping import BestEpoch
+from reshuffle.run.trajectory import Risk
 
 _LAST_EPOCH = 2.0**53
 """Up to which the best epoch is searched."""

@@ -16,15 +16,14 @@ from reshuffle.asymptotics.laws.epoch_law import EpochLaw
 from reshuffle.asymptotics.laws.interval_series import Intervals
 from reshuffle.asymptotics.laws.spectral_gaps import intervals
 from reshuffle.asymptotics.laws.turning_ends import outer_ends
-from reshuffle.epoch.epoch import Epoch
 from reshuffle.errors import BudgetError
 from reshuffle.free.checks import Complex, ConvergenceError, Real
 from reshuffle.free.measure import Measure
 from reshuffle.free.progress import BUDGET, Effort, working
-from reshuffle.free.solver.axis import Sheet
-from reshuffle.free.solver.continuation import follow, resolved
+from reshuffle.free.solver import AxisSolver, follow, resolved
 from reshuffle.free.support import support as support_of
 from reshuffle.problem import gaussian
+from reshuffle.run.modes import Epoch
 from reshuffle.schemes import RandomReshuffling
 
 _ENTRIES = 60_000
@@ -193,7 +192,7 @@ class BatchLaw(EpochLaw):
     def _unknowns(self, z: Complex) -> tuple[Complex, Real]:
         """The unknowns at points z (n,) and errors of the law's transform; the axis has a memory."""
         if not z.imag.any():
-            found = self._sheet.solve(z.real)
+            found = self._axis.solve(z.real)
             self.effort.spend(found.steps)
             return found.unknowns, found.errors
         solution = follow(self.system, z, 1)
@@ -201,9 +200,9 @@ class BatchLaw(EpochLaw):
         return solution.unknowns, np.where(solution.converged, solution.error, np.inf)
 
     @cached_property
-    def _sheet(self) -> Sheet:
+    def _axis(self) -> AxisSolver:
         """The solution on the real axis, as far as it was asked for."""
-        return Sheet(self.system, 1)
+        return AxisSolver(self.system, 1)
 
     def _state(self, z: Complex, unknowns: Complex) -> State:
         return self.system.evaluate(self.system.base(z, np.zeros(len(z))), unknowns)
@@ -284,7 +283,7 @@ class BatchLaw(EpochLaw):
     def _folds(self, outside: Real, inside: Real) -> Real:
         """The ends of the spectrum between points (n,) outside and inside of it, nan where they are not regular."""
         unit = self.system.unit
-        return np.asarray(self._sheet.ends(outside / unit, inside / unit) * unit)
+        return np.asarray(self._axis.ends(outside / unit, inside / unit) * unit)
 
     def _sampled_eigenvalues(self) -> FloatArray:
         """The nonzero eigenvalues of alpha Z for a sampled X; eight batches stand for more."""

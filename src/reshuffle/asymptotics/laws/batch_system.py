@@ -10,7 +10,7 @@ from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics.laws.symmetric_blocks import Blocks, SymmetricBlocks
 from reshuffle.free.checks import Complex
 from reshuffle.free.laws import MarchenkoPastur
-from reshuffle.free.solver.transforms import RationalR, inverse
+from reshuffle.free.solver import RationalR, inverse
 
 _FEW = 4
 """Eigenvalues of Sigma up to which they are taken one by one, for a single direction."""

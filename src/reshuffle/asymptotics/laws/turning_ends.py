@@ -10,7 +10,7 @@ from reshuffle.asymptotics.laws.batch_system import BatchSystem, State
 from reshuffle.asymptotics.laws.contraction import contracted
 from reshuffle.free import progress
 from reshuffle.free.checks import Complex, ConvergenceError
-from reshuffle.free.solver.system import krylov_solve
+from reshuffle.free.solver import krylov_solve
 
 _PRECISION = 1e-15
 """Distance from an end at zero, relative to the size of the spectrum, at which it is taken to be there."""

@@ -84,10 +84,7 @@ def momentum(value: float) -> float:
 
 def clock(steps: ArrayLike) -> FloatArray:
     """Return whole numbers of steps >= 0 of any shape; infinity asks for the limit."""
-    try:
-        return _arrays.epochs(steps)
-    except (TypeError, ValueError) as problem:
-        raise type(problem)(str(problem).replace("epochs", "steps")) from None
+    return _arrays.epochs(steps, "steps")
 
 
 def schedule(step: ArrayLike, clock: FloatArray, momentum: float) -> FloatArray:

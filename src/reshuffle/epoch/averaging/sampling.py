@@ -19,7 +19,6 @@ overshoot 2 to 8 times: 10 (L = 4), 60 to 400 (L = 6), 200 to 1e4 (L = 8), 300 t
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -31,6 +30,7 @@ from reshuffle._budget import A_SECOND, AT_ONCE, CALL, require_affordable, warn_
 from reshuffle._linalg import few_threads, graded_svd, norms
 from reshuffle._progress import track
 from reshuffle._uncertainty import MOST_GROUPS, error_of_mean, further_rounds, number_of_groups, quantile
+from reshuffle.epoch.averaging.lattice import follow, subset_layers
 from reshuffle.epoch.epoch_map import EpochMap, MeanMap, mean_of
 from reshuffle.epoch.visits import ScaledBlocks, Visits
 from reshuffle.problem.row_space import Blocks
@@ -88,8 +88,8 @@ def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: "Accu
     """
     drawn = _Draws(visits, force, draw, wanted)
     if wanted.rtol < drawn.error < np.inf and not drawn.explodes:
-        advice = "try a larger budget, a larger rtol or a smaller step"
-        warn_out_of_reach(drawn.error, "sampling", wanted.rtol, advice)
+        hint = "a larger {budget}", "a larger {rtol}", "a smaller step"
+        warn_out_of_reach(drawn.error, "sampling", wanted.rtol, hint)
     return drawn.maps
 
 
@@ -123,7 +123,7 @@ class _Draws:
         expense = groups * stack_flops(pairs)
         require_affordable(
             expense, wanted.budget, "the mean over a few drawn orders",
-            "try a larger budget, or fewer rows or features",
+            ("a larger {budget}", "fewer rows or features"),
         )  # fmt: skip
         left, rounds = wanted.budget, 1
         while rounds:
@@ -433,38 +433,22 @@ def over_orders(kernels: FloatArray, grades: FloatArray) -> FloatArray:
     """
     blocks = len(kernels)
     # Blocks in the later half of an order: any subset of so many follows on its complement.
-    *_, layer, later = subset_layers(kernels, grades, (blocks + 1) // 2)
+    *_, layer, later = subset_means(kernels, grades, (blocks + 1) // 2)
     # The complements of ascending subsets descend.
     earlier = (later if blocks % 2 == 0 else layer)[::-1]
     return np.asarray((later + earlier - (later * grades) @ earlier).mean(axis=0))
 
 
-def subset_layers(kernels: FloatArray, grades: FloatArray, most: int) -> Iterator[FloatArray]:
+def subset_means(kernels: FloatArray, grades: FloatArray, most: int) -> Iterator[FloatArray]:
     """K (subsets, ..., d, d) of the mean over orders of all subsets of 0, 1, ..., most of the maps I - L K_i R.
 
     Kernels are (L, ..., d, d), with grades L R (d,). Subsets are ascending binary numbers.
     """
-    after, layer = np.eye(len(grades)) - kernels * grades, np.zeros((1, *kernels.shape[1:]))
-    yield layer
-    for size, (inside, members) in enumerate(_subsets(len(kernels), most), 1):
-        following = np.tensordot(inside / size, kernels, 1)
-        for one, (with_it, without) in zip(after / size, members, strict=True):
-            following[with_it] += one @ layer[without]
-        layer = following
-        yield layer
+    after = np.eye(len(grades)) - kernels * grades
 
+    def visit(number: int, before: FloatArray, slot: int) -> FloatArray:
+        following: FloatArray = after[number] @ before
+        following += kernels[number]
+        return following
 
-@lru_cache(maxsize=1)
-def _subsets(count: int, most: int) -> list[tuple[IntArray, list[tuple[IntArray, IntArray]]]]:
-    """Members (subsets, count) of all subsets of each size; for each, the subsets with it, and those without it."""
-    every, found = np.arange(1 << count), []
-    sizes = np.array([subset.bit_count() for subset in every.tolist()])
-    places = np.empty(len(every), dtype=np.int64)
-    for size in range(1, most + 1):
-        before, subsets = every[sizes == size - 1], every[sizes == size]
-        places[before] = np.arange(len(before))
-        inside = subsets[:, np.newaxis] >> np.arange(count) & 1
-        chosen = [np.flatnonzero(column) for column in inside.T]
-        rest = [places[subsets[some] ^ (1 << number)] for number, some in enumerate(chosen)]
-        found.append((inside, list(zip(chosen, rest, strict=True))))
-    return found
+    return follow(subset_layers(len(kernels), most), visit, np.zeros(kernels.shape[1:]))

@@ -345,7 +345,7 @@ class CentredDraws:
             price(_FIRST_PAIRS),
             budget,
             "the mean square from a few drawn orders",
-            "try fewer rows or features, a larger budget, or expected_risk at the epochs of interest",
+            ("fewer rows or features", "a larger {budget}", "{expected_risk} at the epochs of interest"),
         )
         known = self._draw_until(found, price, _FIRST_PAIRS, budget)
         return rate(self.maps), known

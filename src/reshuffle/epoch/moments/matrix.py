@@ -15,9 +15,9 @@ import numpy as np
 from reshuffle._arrays import FloatArray
 from reshuffle._budget import CALL
 from reshuffle._linalg import few_threads
-from reshuffle.epoch.averaging.lattice import climbs
+from reshuffle.epoch.averaging.lattice import climbs, subsets_by_size
 from reshuffle.epoch.epoch_map import EpochMap
-from reshuffle.epoch.moments.lattice import EpochMoments, epoch_moments, flops, subsets_by_size
+from reshuffle.epoch.moments.lattice import EpochMoments, epoch_moments, flops
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs
 

@@ -97,13 +97,13 @@ def thorough(values: Mapping[str, Any], upload: None = None) -> Shown:
 
 
 def _expression(values: Mapping[str, Any]) -> "Expression":
-    """What was typed, read by a grammar of its own: nothing of it is ever handed to Python."""
+    """The expression that was typed; nothing of it is run as Python."""
     from reshuffle import free
     from reshuffle.free import parser
 
     if not values["expression"]:
         raise InputError("Expression must not be empty; try x*y + y*x.")
-    found = parser.parse(values["expression"], _definitions(values))
+    found = free.parse(values["expression"], **parser.parse_definitions(_definitions(values)))
     degree = max((len(word) for word in found.terms), default=0)
     for what, count, most in (
         ("terms", len(found.terms), MOST_TERMS),
@@ -211,18 +211,16 @@ def _python(values: Mapping[str, Any]) -> str:
     from reshuffle import free
     from reshuffle.free import parser
 
-    given = dict(parser.parse_definition(line) for line in _definitions(values))
+    given = parser.parse_definitions(_definitions(values))
     kinds = "|".join(name for name in free.__all__ if name[0].isupper())
+    laws = {name: re.sub(rf"\b({kinds})\(", r"free.\1(", repr(one)) for name, one in given.items()}
     if any(keyword.iskeyword(name) or name in ("free", "law") for name in given):
-        made = (
-            "from reshuffle.free.parser import parse\n\n"
-            f"expression = parse({values['expression']!r}, {_definitions(values)!r})\n"
-        )
+        named = ", ".join(f"{name!r}: {law}" for name, law in laws.items())
+        made = f"\nexpression = free.parse({values['expression']!r}, **{{{named}}})\n"
     else:
-        laws = [re.sub(rf"\b({kinds})\(", r"free.\1(", repr(one)) for one in given.values()]
         text = values["expression"].replace("^", "**")
         # With a comma after the last name, one variable is unpacked as well.
-        made = f"\n{', '.join(given)}, = free.variables({', '.join(laws)}, names={list(given)!r})\n"
+        made = f"\n{', '.join(given)}, = free.variables({', '.join(laws.values())}, names={list(given)!r})\n"
         made += f"expression = {text}\n"
     return (
         f"from reshuffle import free\n{made}law = free.spectrum(expression)\n"

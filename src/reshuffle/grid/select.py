@@ -16,7 +16,7 @@ def part(answer: Any, dims: tuple[str, ...], chosen: dict[str, Any]) -> "DataArr
 
     Along epochs that are neither asked for nor chosen the least is taken: every point stops when it is best.
     """
-    from reshuffle.sweeps.executors import required
+    from reshuffle.grid.workers import required
 
     xarray = required("xarray", "sweep")
     if not isinstance(answer, xarray.DataArray):

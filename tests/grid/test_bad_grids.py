@@ -48,9 +48,13 @@ UNKNOWN = rs.LeastSquares(PROBLEM.X, PROBLEM.y)
         ({"over": {"step": [0.1], "batches": [2], "batch_size": [3]}}, TypeError, "at most one of batches"),
         ({"over": {"step": [0.1]}, "step": 0.1, "batches": 2}, TypeError, "step must be given once"),
         ({"over": {"step": [0.1], "seed": [1]}, "batches": 2}, TypeError, "function of the seed"),
-        ({"over": {"step": [0.1]}, "batches": 2, "ask": "luck"}, ValueError, "ask must be among risk"),
-        ({"over": {"step": [0.1]}, "batches": 2, "ask": []}, ValueError, "at least one question"),
-        ({"over": {"step": [0.1]}, "batches": 2, "ask": ["risk", "risk"]}, ValueError, "there 2 times"),
+        (
+            {"over": {"step": [0.1]}, "batches": 2, "metrics": "luck"},
+            ValueError,
+            "metrics must be among risk",
+        ),
+        ({"over": {"step": [0.1]}, "batches": 2, "metrics": []}, ValueError, "at least one of risk"),
+        ({"over": {"step": [0.1]}, "batches": 2, "metrics": ["risk", "risk"]}, ValueError, "there 2 times"),
         ({"over": {"step": [0.1]}, "batches": 2, "epochs": []}, ValueError, "epochs must be a list"),
         ({"over": {"step": [0.1]}, "batches": 2, "epochs": [1, 1]}, ValueError, "epochs must be a list"),
         ({"over": {"step": [0.1]}, "batches": 2, "epochs": [1.5]}, ValueError, "whole numbers"),
@@ -74,8 +78,8 @@ def test_bad_grids(arguments, error, words, tmp_path, monkeypatch):
 
 
 def test_problems_that_are_none():
-    with pytest.raises(rs.MissingTruthError, match="ask='risk' needs beta_star and noise"):
-        rs.sweep(UNKNOWN, over={"step": [0.1]}, batches=2, ask="risk")
+    with pytest.raises(rs.MissingTruthError, match="metrics='risk' needs beta_star and noise"):
+        rs.sweep(UNKNOWN, over={"step": [0.1]}, batches=2, metrics="risk")
     with pytest.raises(TypeError, match="problem must be a LeastSquares"):
         rs.sweep(np.ones((3, 2)), over={"step": [0.1]}, batches=2)
     with pytest.raises(TypeError, match='over must have the "seed"'):

@@ -12,7 +12,8 @@ import pytest
 import xarray
 
 import reshuffle as rs
-from reshuffle.sweeps import fingerprint, grid_answers, shared_work
+from reshuffle.grid import cache as caches
+from reshuffle.grid import sweep as sweeps
 
 PROBLEM = rs.gaussian(20, 6, noise=0.5, seed=1)
 OVER = {"batches": [2, 3], "alpha": [0.1, 0.2, 0.3]}
@@ -24,16 +25,16 @@ def swept(cache, problem=PROBLEM, over=OVER, **others):
 
 @pytest.fixture
 def computed(monkeypatch):
-    """The places of the points that were computed."""
-    places = []
-    original = grid_answers.answer_point
+    """The runs that were asked."""
+    runs = []
+    original = sweeps.answers_of
 
-    def counted(problem, point, *others):
-        places.append(point.place)
-        return original(problem, point, *others)
+    def counted(run, *others):
+        runs.append((run.scheme.batches, round(run.step * run.scheme.batches, 12)))
+        return original(run, *others)
 
-    monkeypatch.setattr(shared_work, "answer_point", counted)
-    return places
+    monkeypatch.setattr(sweeps, "answers_of", counted)
+    return runs
 
 
 def test_nothing_is_computed_twice(tmp_path, computed):
@@ -46,18 +47,18 @@ def test_nothing_is_computed_twice(tmp_path, computed):
     assert again.attrs["from_cache"] == 6
     xarray.testing.assert_equal(first, again)
     more = swept(tmp_path / "a" / "b", over={**OVER, "alpha": [0.1, 0.25, 0.3]})
-    assert sorted(computed[6:]) == [(0, 1), (1, 1)]
+    assert sorted(computed[6:]) == [(2, 0.25), (3, 0.25)]
     assert more.attrs["from_cache"] == 4
     xarray.testing.assert_equal(more["risk"].sel(alpha=[0.1, 0.3]), first["risk"].sel(alpha=[0.1, 0.3]))
 
 
 def test_a_question_more_leaves_the_others_as_they_are(tmp_path, computed):
     swept(tmp_path)
-    both = swept(tmp_path, ask=["risk", "training_loss"])
+    both = swept(tmp_path, metrics=["risk", "training_loss"])
     assert both.attrs["from_cache"] == 6
     xarray.testing.assert_equal(
         both["training_loss"],
-        rs.sweep(PROBLEM, over=OVER, epochs=[1, 10], ask="training_loss")["training_loss"],
+        rs.sweep(PROBLEM, over=OVER, epochs=[1, 10], metrics="training_loss")["training_loss"],
     )
 
 
@@ -75,7 +76,7 @@ def test_a_question_more_leaves_the_others_as_they_are(tmp_path, computed):
         {"start": np.ones(6)},
         {"average": rs.EMA(0.5)},
         {"rtol": 0.1},
-        {"ask": "training_loss"},
+        {"metrics": "training_loss"},
     ],
 )  # fmt: skip
 def test_other_data_and_recipes_have_other_names(tmp_path, others):
@@ -86,7 +87,7 @@ def test_other_data_and_recipes_have_other_names(tmp_path, others):
 def test_other_epochs_and_versions_have_other_names(tmp_path, monkeypatch):
     swept(tmp_path)
     assert rs.sweep(PROBLEM, over=OVER, epochs=[1, 11], cache=tmp_path).attrs["from_cache"] == 0
-    monkeypatch.setattr(fingerprint, "FORMAT", 0)
+    monkeypatch.setattr(caches, "FORMAT", 0)
     assert swept(tmp_path).attrs["from_cache"] == 0
     monkeypatch.undo()
     monkeypatch.setattr(rs, "__version__", "0.0.0")
@@ -170,21 +171,21 @@ def test_folders_that_may_not_be_written(tmp_path, monkeypatch):
 _INTERRUPTED = """
 import os, signal, sys
 import reshuffle as rs
-from reshuffle.sweeps import kept_answers
+from reshuffle.grid import cache
 
-original = kept_answers.KeptAnswers.put
+original = cache.Cache.put
 count = 0
 
-def put(self, key, answer):
+def put(self, key, *answers):
     global count
     if count == 3:
         # In the middle of writing the fourth.
         (self.folder / f"{key}.1.part").write_bytes(b"PK half of it")
         os.kill(os.getpid(), signal.SIGKILL)
     count += 1
-    original(self, key, answer)
+    original(self, key, *answers)
 
-kept_answers.KeptAnswers.put = put
+cache.Cache.put = put
 problem = rs.gaussian(20, 6, noise=0.5, seed=1)
 rs.sweep(problem, over={"batches": [2, 3], "alpha": [0.1, 0.2, 0.3]}, epochs=[1, 10], cache=sys.argv[1])
 """

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.sweeps import kept_answers
-from reshuffle.sweeps.executors import DaskWorkers
+from reshuffle.grid import cache
+from reshuffle.grid.workers import DaskWorkers, split
 
 PROBLEM = rs.gaussian(40, 20, noise=0.5, seed=1)
 OVER = {"batches": [2, 4], "momentum": [0.0, 0.5], "alpha": np.linspace(0.1, 0.5, 12).tolist()}
-ASKED = {"ask": ["risk", "stability"], "epochs": [1, 10, 100]}
+ASKED = {"metrics": ["risk", "stability"], "epochs": [1, 10, 100]}
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +36,10 @@ def client():
         yield client
 
 
+def powers(exponent, numbers):
+    return [(number, number**exponent) for number in numbers]
+
+
 def same(found, expected):
     for name in ("risk", "risk_bias", "rate", "converges"):
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-12)
@@ -48,7 +52,9 @@ def test_workers_give_the_same_numbers(client, expected):
 
 
 def test_many_small_tasks_travel_together_and_keep_their_numbers(client):
-    found = list(DaskWorkers(client).compute(pow, [(number, 2) for number in range(200)]))
+    parts = split([(0, [number]) for number in range(200)], 2)
+    assert len(parts) == 29
+    found = list(DaskWorkers(client).compute(powers, [2], parts))
     assert sorted(found) == [(number, number**2) for number in range(200)]
 
 
@@ -57,17 +63,17 @@ def test_many_small_tasks_travel_together_and_keep_their_numbers(client):
 def test_workers_that_are_killed_are_replaced(client, expected, victims, tmp_path, monkeypatch):
     client.wait_for_workers(2)
     doomed = dict(sorted(client.run(os.getpid).items())[:victims])
-    original = kept_answers.KeptAnswers.put
+    original = cache.Cache.put
     kept = []
 
-    def put(self, key, answer):
-        original(self, key, answer)
+    def put(self, key, *answers):
+        original(self, key, *answers)
         kept.append(key)
         if len(kept) == 5:
             for pid in doomed.values():
                 os.kill(pid, signal.SIGKILL)
 
-    monkeypatch.setattr(kept_answers.KeptAnswers, "put", put)
+    monkeypatch.setattr(cache.Cache, "put", put)
     found = rs.sweep(PROBLEM, over=OVER, client=client, cache=tmp_path, **ASKED)
     same(found, expected)
     # Nothing that had come back was asked for again.
@@ -79,10 +85,10 @@ def test_workers_that_are_killed_are_replaced(client, expected, victims, tmp_pat
 
 
 def test_work_that_nobody_waits_for_is_given_up(client, tmp_path, monkeypatch):
-    def put(self, key, answer):
+    def put(self, key, *answers):
         raise OSError("no space left")
 
-    monkeypatch.setattr(kept_answers.KeptAnswers, "put", put)
+    monkeypatch.setattr(cache.Cache, "put", put)
     with pytest.raises(OSError, match="no space left"):
         rs.sweep(PROBLEM, over=OVER, client=client, cache=tmp_path, **ASKED)
     assert all(state.status != "pending" for state in client.futures.values())

@@ -9,7 +9,7 @@ from matplotlib.colors import LogNorm
 
 import reshuffle as rs
 from reshuffle import plotting
-from reshuffle.sweeps import slices
+from reshuffle.grid import select
 
 PROBLEM = rs.gaussian(12, 6, noise=0.5, seed=0)
 STEPS = [0.01, 0.03, 0.09, 50.0]
@@ -100,8 +100,8 @@ def test_what_cannot_be_drawn(draw, error, words):
 
 def test_borders_lie_between_points():
     for points in ([1, 2, 4, 8], [0.1, 0.2, 0.3], [5.0], [3.0, 2.0, 1.0], ["a", "b"], [1.0, math.inf]):
-        borders = slices.edges(points)
-        middles = [slices.middle(points, number) for number in range(len(points))]
+        borders = select.edges(points)
+        middles = [select.middle(points, number) for number in range(len(points))]
         assert all(
             min(pair) < middle < max(pair) for pair, middle in zip(pairwise(borders), middles, strict=True)
         )

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle.sweeps.asked import QUESTIONS
+from reshuffle.grid.metrics import METRICS
 
 EPOCHS = [0, 1, 7, 100, math.inf]
 
@@ -26,7 +26,7 @@ def problem():
 @pytest.mark.slow
 def test_every_point_equals_a_separate_call(problem):
     over = {"batches": [1, 4], "momentum": [0.0, 0.6], "alpha": [0.1, 1.0]}
-    found = rs.sweep(problem, over=over, ask=["risk", "training_loss", "leave_one_out"], epochs=EPOCHS)
+    found = rs.sweep(problem, over=over, metrics=["risk", "training_loss", "leave_one_out"], epochs=EPOCHS)
     assert found["risk"].dims == ("batches", "momentum", "alpha", "epochs")
     for batches in over["batches"]:
         for momentum in over["momentum"]:
@@ -47,7 +47,7 @@ def test_all_questions_at_once_and_their_units(problem):
         problem,
         over={"step": [0.02, 0.1]},
         batches=2,
-        ask=list(QUESTIONS),
+        metrics=list(METRICS),
         epochs=[1, 5],
     )
     run = rs.descend(problem, rs.RandomReshuffling(2), step=0.1)
@@ -84,7 +84,7 @@ def test_features_and_responses_with_several_outputs(problem):
 def test_schemes_by_class_name_and_object(problem):
     schemes = [rs.FullBatch, "SampleReshuffling", rs.Cyclic]
     found = rs.sweep(
-        problem, over={"scheme": schemes, "batches": [2, 3]}, alpha=0.3, ask="training_loss", epochs=[9]
+        problem, over={"scheme": schemes, "batches": [2, 3]}, alpha=0.3, metrics="training_loss", epochs=[9]
     )
     assert found["scheme"].values.tolist() == ["FullBatch", "SampleReshuffling", "Cyclic"]
     for kind in (rs.SampleReshuffling, rs.Cyclic):
@@ -95,7 +95,7 @@ def test_schemes_by_class_name_and_object(problem):
         [rs.descend(problem, rs.FullBatch(), alpha=0.3).training_loss([9])] * 2,
     )
     made = [rs.FullBatch(), rs.RandomReshuffling(batch_size=5, drop_last=True)]
-    found = rs.sweep(problem, over={"scheme": made}, step=0.05, ask="training_loss", epochs=[9])
+    found = rs.sweep(problem, over={"scheme": made}, step=0.05, metrics="training_loss", epochs=[9])
     assert found["scheme"].values.tolist() == [repr(scheme) for scheme in made]
     close(found["training_loss"][1], rs.descend(problem, made[1], step=0.05).training_loss([9]))
 
@@ -118,12 +118,12 @@ def test_what_has_no_answer_is_nan_with_the_reason_and_what_diverges_is_infinite
     assert "momentum must be above 0" in found["reason"].sel(momentum=0.0, nesterov=True).item()
     assert np.isfinite(found["risk"].sel(momentum=0.5)).all()
     found = rs.sweep(
-        problem, over={"alpha": [0.1, 1e5]}, batches=2, ask=["risk", "stability"], epochs=[3, math.inf]
+        problem, over={"alpha": [0.1, 1e5]}, batches=2, metrics=["risk", "stability"], epochs=[3, math.inf]
     )
     assert np.isinf(found["risk"].sel(alpha=1e5, epochs=math.inf))
     assert found["converges"].values.tolist() == [1.0, 0.0]
     found = rs.sweep(
-        problem, over={"batches": [2, 12]}, alpha=0.1, ask="risk", method="exact", budget=1.0, epochs=[3]
+        problem, over={"batches": [2, 12]}, alpha=0.1, metrics="risk", method="exact", budget=1.0, epochs=[3]
     )
     assert np.isfinite(found["risk"].sel(batches=2)).all()
 
@@ -140,7 +140,7 @@ def same_as_direct(problem, scheme, steps, **recipe):
     """Every step of a grid beside a run of its own."""
     when = [1, 3, 40]
     found = rs.sweep(
-        problem, over={"step": steps}, scheme=scheme, ask=["risk", "iterate"], epochs=when, **recipe
+        problem, over={"step": steps}, scheme=scheme, metrics=["risk", "iterate"], epochs=when, **recipe
     )
     for number, step in enumerate(steps):
         run = rs.descend(problem, scheme, step=step, **recipe)
@@ -185,7 +185,7 @@ def test_data_at_the_ends_of_the_range(X):
     problem = rs.LeastSquares(X, np.arange(8.0))
     size = float(np.abs(X).max()) or 1.0
     steps = (np.geomspace(1e-3, 3.0, 12) / size / size).tolist()
-    found = rs.sweep(problem, over={"step": steps}, batches=2, ask="training_loss", epochs=[1, 10])
+    found = rs.sweep(problem, over={"step": steps}, batches=2, metrics="training_loss", epochs=[1, 10])
     for number, step in enumerate(steps):
         run = rs.descend(problem, rs.RandomReshuffling(2), step=step)
         np.testing.assert_allclose(
@@ -211,8 +211,8 @@ def test_a_hundred_points_of_one_answer_ask_for_it_once(problem, monkeypatch):
     from dataclasses import replace
 
     calls = []
-    question = QUESTIONS["critical_step"]
-    counted = replace(question, answer=lambda run, when: calls.append(1) or question.answer(run, when))
-    monkeypatch.setitem(QUESTIONS, "critical_step", counted)
-    rs.sweep(problem, over={"batches": [2, 4], "step": np.linspace(0.01, 0.1, 50)}, ask="critical_step")
+    question = METRICS["critical_step"]
+    counted = replace(question, ask=lambda run, when: calls.append(1) or question.ask(run, when))
+    monkeypatch.setitem(METRICS, "critical_step", counted)
+    rs.sweep(problem, over={"batches": [2, 4], "step": np.linspace(0.01, 0.1, 50)}, metrics="critical_step")
     assert len(calls) == 2

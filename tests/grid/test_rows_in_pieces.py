@@ -9,7 +9,7 @@ from reshuffle.problem import sources
 X = np.random.default_rng(0).standard_normal((90, 4))
 Y = X @ np.arange(4.0) + np.random.default_rng(1).standard_normal(90)
 GRID = {"step": [0.05, 0.1, 0.3], "momentum": [0.0, 0.5]}
-ASKED = {"over": GRID, "ask": ["training_loss", "stability"], "epochs": [1, 5], "batches": 3}
+ASKED = {"over": GRID, "metrics": ["training_loss", "stability"], "epochs": [1, 5], "batches": 3}
 
 
 def accumulated(order):
