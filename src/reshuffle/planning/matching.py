@@ -15,11 +15,13 @@ from reshuffle._arrays import FloatArray
 from reshuffle._display import Displayed, Table, plain
 from reshuffle._uncertainty import factor, significant
 from reshuffle.errors import UnsupportedError
-from reshuffle.planning.answers import Answer, Found, ask
+from reshuffle.grid.metrics import evaluate
+from reshuffle.planning.mean_steps_left_out import Spectrum
+from reshuffle.planning.spread_estimate import SpreadEstimate
 from reshuffle.run import Run, critical_step
 from reshuffle.run.critical_steps import CriticalStep
 from reshuffle.schemes import base
-from reshuffle.schemes.base import Scheme
+from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
 _EPOCHS = 24
 """Epochs at which trajectories are compared where only the last one is given."""
@@ -32,6 +34,8 @@ _PRECISION = 1e-5
 """Of the logarithm of the best step: next to a minimum the distance does not feel it."""
 _QUICK = 1e9
 """Operations that the spread of a match may take, about a second: it is a remark on the answer, not the answer."""
+_SMALL = 2e5
+"""Rows times the square of the rank up to which the spread of shuffled rows takes no longer than that."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,60 +116,54 @@ class Match(Displayed):
         return self.step
 
     @cached_property
-    def spreads(self) -> tuple[Answer, Answer]:
-        """E |X (b - E b)|^2 / n of single runs at the last epoch: of the original run, and of the matched one.
+    def spreads(self) -> tuple[float, float]:
+        """E |X (b - E b)|^2 / n of single runs at the last epoch, of the original run and of the matched one.
 
-        Not known (nan) where it takes more than a second.
+        An estimate where many rows are shuffled; nan where it takes more than a second.
         """
-        original, matched = (
-            ask(lambda run=run: _spread(run, self.epochs[-1])) for run in (self.original, self.run)
-        )
-        return original, matched
+        return _spread(self.original, self.epochs), _spread(self.run, self.epochs)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """Remarks: a short last batch, and what becomes of the spread of single runs."""
+        """Remarks: a short last batch, and the spread of single runs."""
         n, found = self.run.problem.n, []
-        for run, name in ((self.original, "the run that is matched"), (self.run, "the matched run")):
+        for run, name in ((self.original, "run that is matched"), (self.run, "matched run")):
             sizes = run.scheme.sizes(n)
             if sizes.min() < sizes.max():
+                weight = significant(sizes.max() / sizes.min(), 2)
                 found.append(
-                    f"the last of {len(sizes)} batches of {name} has {sizes.min()} rows, not {sizes.max()}, and takes "
-                    f"the same step: its rows count {significant(sizes.max() / sizes.min(), 2)} times as much"
+                    f"the last of {len(sizes)} batches of the {name} has {sizes.min()} rows, not {sizes.max()}: "
+                    f"each counts {weight} times as much"
                 )
-        if found and (nearer := self._of_equal_batches()):
+        if found and (nearer := self._with_equal_batches()):
             size, distance = nearer
             found.append(
                 f"that is why no step comes nearer: batches of {size}, which divide {n} rows, come within "
                 f"{_percent(distance)}"
             )
-        before, after = (float(answer.value.mean()) for answer in self.spreads)
+        before, after = self.spreads
         if before > 0 or after > 0:
             change = f" ({factor(after / before)})" if before else ""
             found.append(
-                f"spread of single runs after {self.epochs[-1]:g} epochs: {significant(before, 2)} in the run that is "
-                f"matched, {significant(after, 2)} in the matched one{change}"
+                f"spread of single runs after {self.epochs[-1]:g} epochs: about {significant(before, 2)} before, "
+                f"{significant(after, 2)} now{change}"
             )
         return tuple(found)
 
-    def _of_equal_batches(self) -> tuple[int, float] | None:
-        """A batch size that divides the rows, and its distance, if it is less than half of that found."""
-        n, run = self.run.problem.n, self.run
+    def _with_equal_batches(self) -> tuple[int, float] | None:
+        """A batch size next to this one that divides the rows, if its distance is less than half as large."""
+        n, wanted, run = self.run.problem.n, self.batch_size, self.run
         taken = int(self.original.scheme.sizes(n).max())
-        near = [
-            size
-            for size in range(1, n + 1)
-            if n % size == 0 and size != taken and 0.5 <= size / self.batch_size <= 2
-        ]
+        sizes = [size for size in range(max(1, wanted // 2), min(2 * wanted, n) + 1) if n % size == 0]
+        near = sorted((abs(math.log(size / wanted)), size) for size in sizes if size != taken)
         if not near:
             return None
-        size = min(near, key=lambda each: abs(math.log(each / self.batch_size)))
+        size = near[0][1]
         try:
-            other = _with_scheme(run, run.scheme.with_batch_size(size)).with_step(
-                self.step * size / self.batch_size
-            )
+            scheme = run.scheme.with_batch_size(size)
         except UnsupportedError:
             return None
+        other = _with_scheme(run, scheme).with_step(self.step * size / wanted)
         distance = _Trajectory.of(self.original, self.epochs).distance(other)
         return (size, distance) if distance < self.distance / 2 else None
 
@@ -178,11 +176,9 @@ class Match(Displayed):
         ]
         lines = [f"{'rule':<12}{'step':>11}{'distance':>11}"]
         lines += [f"{name:<12}{step:>11}{apart:>11}  {word}".rstrip() for name, step, apart, word in cells]
-        title = self._title()
+        header, title = ["rule", "step", "distance", ""], self._title()
         below = "\n".join([f"converges below {significant(float(self.critical_step), 4)}", *self.notes])
-        return Table(
-            columns, "\n".join([title, *lines, below]), ["rule", "step", "distance", ""], cells, title, below
-        )
+        return Table(columns, "\n".join([title, *lines, below]), header, cells, title, below)
 
     def _columns(self) -> dict[str, Any]:
         rules = {"linear": self.linear, "square root": self.square_root}
@@ -249,6 +245,7 @@ def match(
     linear              0.4      3.50%
     square root         0.2      8.41%
     converges below 1.357
+    spread of single runs after 100 epochs: about 0.0058 before, 0.0033 now (x0.58)
     """
     if not isinstance(run, Run):
         raise TypeError(f"run must be a Run, made by rs.descend, but it is a {type(run).__name__}.")
@@ -393,12 +390,19 @@ def _ascending(epochs: ArrayLike) -> FloatArray:
     return when
 
 
-def _spread(run: Run, epochs: float) -> Found:
-    quick = Run(
-        run.problem, run.scheme, run.recipe, run.start, replace(run.accuracy, rtol=0.1, budget=_QUICK)
-    )
-    spread = quick.excess_training_loss(epochs, of_run=True) - quick.excess_training_loss(epochs)
-    return np.asarray(2 * spread), np.zeros(()), "estimate"
+def _spread(run: Run, epochs: FloatArray) -> float:
+    scheme, recipe, problem = run.scheme, run.recipe, run.problem
+    if scheme.unit is Unit.SAMPLE and problem.n * problem.rank**2 > _SMALL:
+        # Momentum multiplies what a step does in the long run by 1 / (1 - momentum).
+        step, spectrum = recipe.at(0).step / (1 - recipe.momentum), Spectrum.of(problem)
+        is_shuffled = scheme.shuffle in (Shuffle.EVERY_EPOCH, Shuffle.EVERY_STEP)
+        if not is_shuffled or step > spectrum.safe_step(scheme, recipe.penalty) / 2:
+            return math.nan
+        estimate = SpreadEstimate(spectrum)
+        return float(estimate.along(scheme, np.array([step]), epochs, recipe.penalty)[0, -1])
+    quick = Run(problem, scheme, recipe, run.start, replace(run.accuracy, rtol=0.1, budget=_QUICK))
+    (found,) = evaluate([quick], ["expected_training_loss"], epochs[-1:])
+    return float(2 * found["expected_training_loss_spread"].value.mean())
 
 
 def _percent(distance: float) -> str:
