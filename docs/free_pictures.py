@@ -151,26 +151,6 @@ def single_ring(ax):
     return f"radii {b.radii}"
 
 
-def certified_cdf(ax):
-    """Draw proven bounds on the distribution function of the two-batch law."""
-    law = free.MarchenkoPastur(ratio=0.5, variance=0.2)
-    w1, w2 = free.variables(law, law, names=["w1", "w2"])
-    s = free.spectrum(w1 + w2 - (w1 * w2 + w2 * w1) / 2)
-    t = np.linspace(0.15, 0.65, 6)
-    bounds = [s.certify_cdf(float(x)) for x in t]
-    exact = s.cdf(t)
-    lower, upper = (np.array([getattr(b, side) for b in bounds]) for side in ("lower", "upper"))
-    for x, low, high in zip(t, lower - exact, upper - exact, strict=True):
-        ax.plot([x, x], [low, high], color=plotting.COLOURS[0], marker="_", ms=9, lw=1.2)
-    ax.axhline(0, color=plotting.COLOURS[1], lw=0.8)
-    ax.set(
-        xlabel="t", ylabel="proven bounds - cdf(t)", title="the distribution function, between proven bounds"
-    )
-    return (
-        f"largest width {np.max(upper - lower):.2g}; contained {np.all((lower <= exact) & (exact <= upper))}"
-    )
-
-
 EXAMPLES = (
     two_batch,
     commutator,
@@ -183,7 +163,6 @@ EXAMPLES = (
     deconvolution,
     product_of_circulars,
     single_ring,
-    certified_cdf,
 )
 
 

@@ -1,17 +1,31 @@
-"""`python -m tests.traces`: the modules that three questions pass through, as docs/architecture.md draws them.
+"""`python -m tests.traces`: the modules that four questions pass through, as docs/architecture.md draws them.
 
 `python -m tests.traces --write` draws them there.
 """
 
 import re
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
+from unittest import mock
 
 import reshuffle as rs
+from reshuffle.free import progress
+from reshuffle.sklearn import MiniBatchRegressor
 
 SCHEME = rs.RandomReshuffling(batches=4)
+
+
+def density_of_an_anticommutator() -> object:
+    """The density of a law of two free variables."""
+    x, y = rs.free.variables(rs.free.MarchenkoPastur(0.5), rs.free.Semicircle())
+    # The command line puts a display of its own in the place of this one.
+    with mock.patch.object(progress, "display", progress.lines):
+        return rs.free.spectrum(x * y + y * x).density([0.1, 0.5])
+
+
 QUESTIONS: dict[str, Callable[[rs.LeastSquares], object]] = {
     "descend(...).risk": lambda problem: rs.descend(problem, SCHEME, alpha=0.2).risk([0, 10]),
     "descend(...).expected_risk": lambda problem: rs.descend(problem, SCHEME, alpha=0.2).expected_risk(
@@ -20,6 +34,8 @@ QUESTIONS: dict[str, Callable[[rs.LeastSquares], object]] = {
     "descend(samples, momentum=).leave_one_out": lambda problem: rs.descend(
         problem, rs.SampleReshuffling(batch_size=10), step=0.005, momentum=0.9
     ).leave_one_out([1, 10]),
+    "MiniBatchRegressor().fit": lambda problem: MiniBatchRegressor().fit(problem.X, problem.y),
+    "free.spectrum(x*y + y*x).density": lambda _: density_of_an_anticommutator(),
 }
 
 
@@ -46,7 +62,7 @@ def modules(question: Callable[[rs.LeastSquares], object]) -> list[str]:
 
 
 def drawn(name: str) -> str:
-    """A trace as text: the number of modules, then a line per package, in the order in which they are called."""
+    """A trace as text: the number of modules, then its modules by package, in the order of their calls."""
     seen = modules(QUESTIONS[name])
     packages: dict[str, list[str]] = {}
     for module in seen:
@@ -55,9 +71,11 @@ def drawn(name: str) -> str:
             package, rest = "helpers", package
         # A package itself has no name inside it: the checks of its front door.
         packages.setdefault(package, []).extend([rest] if rest else [])
-    lines = [f"    {name}: {len(seen)} modules"]
-    lines += [f"      {package + '/':<12}{' -> '.join(rest)}" for package, rest in packages.items()]
-    return "\n".join(lines)
+    text = "; ".join(f"{package}/ {' -> '.join(rest)}" for package, rest in packages.items())
+    lines = textwrap.wrap(
+        text, 150, initial_indent=" " * 6, subsequent_indent=" " * 6, break_on_hyphens=False
+    )
+    return "\n".join([f"    {name}: {len(seen)} modules", *lines])
 
 
 def write(page: Path) -> None:

@@ -4,6 +4,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import significant
@@ -158,7 +159,7 @@ def scheme_label(scheme: str, batches: int) -> str:
 
 
 def curve(
-    epochs: FloatArray,
+    epochs: ArrayLike,
     values: FloatArray,
     *,
     label: str,
@@ -183,7 +184,7 @@ def curve(
     """
     ax = axes(ax)
     shown = np.where(np.isfinite(values), values, np.nan)
-    ax.plot(epochs, shown, color=colour, label=label, linewidth=1.6, linestyle=style)
+    ax.plot(np.asarray(epochs), shown, color=colour, label=label, linewidth=1.6, linestyle=style)
     return plain(ax, "epochs", ylabel)
 
 
@@ -210,7 +211,7 @@ def risk_curve(
 
 
 def simulated_band(
-    epochs: FloatArray,
+    epochs: ArrayLike,
     estimate: "Estimate",
     *,
     label: str,

@@ -551,6 +551,31 @@ def simulated_states(
     return np.array([np.concatenate(parts) for parts in found])
 
 
+def single_run(
+    problem: LeastSquares, scheme: Scheme, made: Recipe, start: FloatArray, epochs: FloatArray, seed: int
+) -> FloatArray:
+    """Parameters of one run after finite epochs, epochs.shape + (p,) or (p, t); inf where it has diverged.
+
+    All arguments are checked, and all outputs are trained in the same orders.
+    """
+    stops, positions = np.unique(epochs.ravel(), return_inverse=True)
+    found = [
+        simulated_states(
+            problem if problem.outputs is None else problem.output(output),
+            scheme,
+            made,
+            columns(start)[:, output],
+            stops,
+            1,
+            seed,
+            np.copy,
+        )[:, 0]
+        for output in range(problem.outputs or 1)
+    ]
+    trained = np.stack(found, axis=-1)[positions].reshape(*epochs.shape, problem.p, len(found))
+    return problem.squeezed(np.where(np.isfinite(trained), trained, np.inf))
+
+
 def single_run_risks(
     problem: LeastSquares,
     scheme: Scheme,
@@ -567,7 +592,7 @@ def single_run_risks(
 
     >>> import reshuffle as rs
     >>> problem = rs.gaussian(20, 5, seed=3)
-    >>> risks = single_run_risks(problem, rs.RandomReshuffling(4), step=0.05, epochs=[0, 1, 10], runs=3)
+    >>> risks = single_run_risks(problem, rs.RandomReshuffling(batches=4), step=0.05, epochs=[0, 1, 10], runs=3)
     >>> risks.shape, bool((risks[0] == risks[0, 0]).all()), bool((risks[2] < risks[1]).all())
     ((3, 3), True, True)
     """

@@ -137,7 +137,7 @@ def _sampled(aspect: float, alpha: float, batches: int, size: int, seed: int) ->
     import reshuffle as rs
 
     n = max(batches, round(size / aspect))
-    scheme = rs.RandomReshuffling(batches) if batches > 1 else rs.FullBatch()
+    scheme = rs.RandomReshuffling(batches=batches) if batches > 1 else rs.FullBatch()
     decay_rates = rs.Epoch(rs.gaussian(n, size, seed=seed), scheme, alpha / batches).decay_rates
     return np.sort(np.concatenate([decay_rates, np.zeros(size - len(decay_rates))]))
 

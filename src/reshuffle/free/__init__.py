@@ -9,7 +9,7 @@
 """
 
 from reshuffle.free.brown_measure import Brown, PlaneGrid, brown
-from reshuffle.free.certificates import CdfBounds, Certificate
+from reshuffle.free.certificates import Certificate
 from reshuffle.free.checks import ConvergenceError
 from reshuffle.free.convolution import (
     Convolved,
@@ -54,7 +54,6 @@ __all__ = [
     "Arcsine",
     "Bernoulli",
     "Brown",
-    "CdfBounds",
     "Certificate",
     "Circular",
     "Comparison",

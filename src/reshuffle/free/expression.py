@@ -360,7 +360,7 @@ def sqrt(x: Law | Expression) -> Law | Expression:
     array([ 1.,  3., 12.])
     """
     law = x if isinstance(x, Law) else _single(x, "sqrt")[1]
-    low = min([a for a, _ in law.support] + [place for place, _ in law.atoms])
+    low = law.hull[0]
     if low < 0:
         raise ValueError(
             f"sqrt needs a law on x >= 0, but it is given {law!r}, which reaches down to {low:g}; take sqrt of its"

@@ -3,7 +3,9 @@
 `Engine` is an expression made ready to be solved: its pencil, its joint system, and resolvents at any points.
 """
 
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -29,7 +31,7 @@ from reshuffle.free.support import Support
 from reshuffle.free.support import support as support_of
 
 if TYPE_CHECKING:
-    from reshuffle.free.certificates import CdfBounds, Certificate, Prover
+    from reshuffle.free.certificates import Certificate, Prover
     from reshuffle.free.weighted import Weighted
 
 # Of the points solved together: few enough to stay in the cache.
@@ -135,15 +137,93 @@ def spectrum(expression: Expression | str, /, budget: float = BUDGET, **laws: La
     return Spectrum(expression, number("budget", budget, low=0.0, open_low=True))
 
 
-class Spectrum(Law):
-    """The law of an expression: made by `spectrum`, everything computed when first asked for.
+class SolvedLaw(Law):
+    """A law whose Cauchy transform is the solution of a fixed-point system: `Spectrum` and `Convolved`.
 
     Points t, z and levels q have any shape and answers keep it. Real points mean the limit from the upper
-    half-plane itself; a point that could not be solved is nan, and `resolve` tells its error estimate and
-    flag.
+    half-plane itself; a point that could not be solved is nan, and `resolve` has its error estimate and flag.
+    Support, atoms and measure are found when first needed, on finer and finer grids until the total mass is 1.
+    """
+
+    _unit: float
+    """The size of the spectrum."""
+
+    @abstractmethod
+    def _transform(self, z: Complex, strict: bool = True) -> Resolved:
+        """Return ``G(z)`` at points of any shape; unless ``strict``, also where its error estimate is large."""
+
+    @abstractmethod
+    def _working(self) -> AbstractContextManager[None]:
+        """Show that support and measure are looked for, and bound what that costs."""
+
+    @abstractmethod
+    def _attempts(self) -> Iterator[tuple[Support, Pairs]]:
+        """Yield supports and atoms, found on finer and finer grids."""
+
+    @cached_property
+    def _structure(self) -> tuple[Pairs, Pairs, Measure]:
+        """Support, atoms and measure."""
+        with SINGLE_THREAD, self._working():
+            for support, atoms in self._attempts():
+                measure = Measure(self._density_and_error, support.pieces, atoms, 1e-11, support.powers)
+                if abs(measure.mass - 1) < 1e-7:
+                    return support.intervals, atoms, measure
+        raise ConvergenceError(
+            f"the mass of {self!r} on {support.intervals} and atoms {atoms} is {measure.mass:.9f}, should be 1;"
+            " it has parts too narrow to be found: use density(t) and resolve(t) at chosen points"
+        )
+
+    @property
+    def support(self) -> Pairs:
+        """The intervals of the continuous part, from left to right, with ends to 1e-8 of the largest."""
+        return self._structure[0]
+
+    @property
+    def atoms(self) -> Pairs:
+        """Pairs (location, mass), from left to right."""
+        return self._structure[1]
+
+    @cached_property
+    def measure(self) -> Measure:
+        """The law as quadrature panels."""
+        return self._structure[2]
+
+    def cauchy(self, z: ArrayLike) -> Complex:
+        """Return ``G(z)``, the Cauchy transform; real z means the limit from above, nan at an atom."""
+        return np.asarray(self._transform(complex_points("z", z)).value)
+
+    def resolve(self, t: ArrayLike) -> Resolved:
+        """Return the density at t with error estimates and convergence flags."""
+        return self._transform(real_points("t", t).astype(complex)).density(self._unit)
+
+    def expectation(self, function: Callable[[Real], Any]) -> Any:
+        """Return ``E[f(x)]`` for a vectorised ``function`` f, real or complex."""
+        return self.measure.expectation(function)
+
+    def _density(self, t: Real) -> Real:
+        return np.asarray(self.resolve(t).value)
+
+    def _cauchy(self, z: Complex) -> Complex:
+        # A larger system needs this at every step of its own: the solver of this one would be run each time.
+        return self.measure.cauchy(z)
+
+    def _density_and_error(self, t: Real) -> tuple[Real, Real]:
+        """Return densities and error estimates, also where these are large: the total mass is their test."""
+        solved = self._transform(t.astype(complex), strict=False)
+        density = np.where(solved.converged, np.maximum(-solved.value.imag / np.pi, 0.0), 0.0)
+        return density, np.where(solved.converged, solved.error / np.pi, np.inf)
+
+    def _density_or_nan(self, t: Real) -> Real:
+        density, error = self._density_and_error(t)
+        return np.asarray(np.where(np.isfinite(error), density, np.nan))
+
+
+class Spectrum(SolvedLaw):
+    """The law of an expression p, ``G(z) = tau((z - p)^-1)``; made by `spectrum`, computed when first needed.
 
     It is a law like any other, so that laws compose: `variables` takes it. Its part in a larger expression is that
-    of its `measure`, atoms included, whose interpolants are good to about 1e-11.
+    of its `measure`, atoms included, whose interpolants are good to about 1e-11. Points that could not be solved
+    are nan, and `resolve` has their error estimates and flags.
 
     Parameters
     ----------
@@ -162,47 +242,21 @@ class Spectrum(Law):
         self.expression, self.budget = expression, budget
         self.engine = Engine(expression)
 
-    def cauchy(self, z: ArrayLike) -> Complex:
-        """Return ``G(z) = tau((z - p)^-1)``; real z means the limit from above, nan at an atom."""
-        return self.engine.trace(complex_points("z", z)).value
+    @property
+    def _unit(self) -> float:  # type: ignore[override]
+        return self.engine.pencil.factor
 
-    def resolve(self, t: ArrayLike) -> Resolved:
-        """Return the density at t with error estimates and convergence flags."""
-        return self.engine.trace(real_points("t", t).astype(complex)).density(self.engine.pencil.factor)
+    def _transform(self, z: Complex, strict: bool = True) -> Resolved:
+        return self.engine.trace(z, strict)
 
-    def _density(self, t: Real) -> Real:
-        return np.asarray(self.resolve(t).value)
+    def _working(self) -> AbstractContextManager[None]:
+        return self.engine.effort.question(self.budget)
 
-    def _cauchy(self, z: Complex) -> Complex:
-        # What a larger system asks for at every step of its own: the solver of this one would be run each time.
-        return self.measure.cauchy(z)
-
-    def _density_and_error(self, t: Real) -> tuple[Real, Real]:
-        """Return densities and error estimates, also where these are large: the total mass is their test."""
-        solved = self.engine.trace(t.astype(complex), strict=False)
-        found = solved.converged
-        density = np.where(found, np.maximum(-solved.value.imag / np.pi, 0.0), 0.0)
-        return density, np.where(found, solved.error / np.pi, np.inf)
-
-    @cached_property
-    def _structure(self) -> tuple[Pairs, Pairs, Measure]:
-        """Support, atoms and measure, found on finer and finer samples until the total mass is 1."""
-        with SINGLE_THREAD, self.engine.effort.question(self.budget):
-            return self._found()
-
-    def _found(self) -> tuple[Pairs, Pairs, Measure]:
+    def _attempts(self) -> Iterator[tuple[Support, Pairs]]:
         for size in (100, 400, 1000):
             eigenvalues = np.linalg.eigvalsh(self.engine.sample(size, seed=size))
             found = atoms_of(self.engine, size)
-            support = self._support(eigenvalues, found, size)
-            measure = Measure(self._density_and_error, support.pieces, found, 1e-11, support.powers)
-            if abs(measure.mass - 1) < 1e-7:
-                return support.intervals, found, measure
-        raise ConvergenceError(
-            f"the law of {self.expression!r} has mass {measure.mass:.9f} on {support.intervals} and"
-            f" atoms {found}, should be 1;"
-            " it has parts too narrow to be found: use density(t) and resolve(t) at chosen points"
-        )
+            yield self._support(eigenvalues, found, size), found
 
     def _support(self, eigenvalues: Real, found: Pairs, size: int) -> Support:
         nothing = Support((), (), {})
@@ -213,36 +267,8 @@ class Spectrum(Law):
             seeds = np.concatenate([seeds, _away(light_eigenvalues(self.engine, size), found)])
         if not len(seeds):
             return nothing
-        return support_of(
-            self._density_or_nan, seeds, 3 * size, self.engine.mark, self.engine.ends, self._errors
-        )
-
-    def _density_or_nan(self, t: Real) -> Real:
-        """Return densities, nan where they failed."""
-        density, error = self._density_and_error(t)
-        return np.asarray(np.where(np.isfinite(error), density, np.nan))
-
-    def _errors(self, t: Real) -> Real:
-        return self._density_and_error(t)[1]
-
-    @property
-    def support(self) -> Pairs:
-        """The intervals of the continuous part, from left to right, with ends to 1e-8 of the largest."""
-        return self._structure[0]
-
-    @property
-    def atoms(self) -> Pairs:
-        """Pairs (location, mass), from left to right."""
-        return self._structure[1]
-
-    @cached_property
-    def measure(self) -> Measure:
-        """The law as quadrature panels."""
-        return self._structure[2]
-
-    def expectation(self, function: Callable[[Real], Any]) -> Any:
-        """Return ``tau(f(p))`` for a vectorised ``function`` f, real or complex."""
-        return self.measure.expectation(function)
+        errors = lambda t: self._density_and_error(t)[1]  # noqa: E731
+        return support_of(self._density_or_nan, seeds, 3 * size, self.engine.mark, self.engine.ends, errors)
 
     def moments(self, order: int) -> Real:
         """Return ``[tau(p), ..., tau(p^order)]``, by freeness alone for polynomials: no G and no density.
@@ -258,8 +284,7 @@ class Spectrum(Law):
         return self._contour_moments(order)
 
     def _contour_moments(self, order: int) -> Real:
-        low = min([a for a, _ in self.support] + [x for x, _ in self.atoms])
-        high = max([b for _, b in self.support] + [x for x, _ in self.atoms])
+        low, high = self.hull
         middle, radius = (low + high) / 2, 0.75 * (high - low) or 1.0
         # The trapezoidal rule converges like (2/3)^n on this circle, and its lower half is the conjugate.
         points = middle + radius * np.exp(1j * np.pi * (np.arange(100) + 0.5) / 100)
@@ -277,13 +302,10 @@ class Spectrum(Law):
         return self.weighted(weight).expectation(function)
 
     def certify(self, z: complex) -> "Certificate":
-        """Return ``G(z)`` with a proven bound on its error, off the real axis; needs python-flint.
+        """Return ``G(z)`` with a proven bound on its error, off the real axis; needs `reshuffle[certified]`.
 
-        For polynomials with numbers as coefficients, in variables with the laws Semicircle, MarchenkoPastur
-        and FreePoisson and their affine images; everything else is refused. Numbers count as the doubles they
-        are. An approximate solution of the matrix equation is the exact one at a base point nearby, and the
-        resolvent moves no faster than its norm squared: Hoffmann, Mai and Speicher (2024), here with balls
-        for all roundings.
+        For polynomials with numbers as coefficients, in variables with the laws Semicircle, MarchenkoPastur and
+        FreePoisson and their affine images; everything else is refused. Numbers count as the doubles they are.
 
         >>> from reshuffle import free
         >>> x, y = free.variables(free.Semicircle(), free.MarchenkoPastur(0.5))
@@ -291,17 +313,6 @@ class Spectrum(Law):
         True
         """
         return self._prover.certify(complex(complex_points("z", z)))
-
-    def certify_cdf(self, t: float) -> "CdfBounds":
-        """Return proven bounds on the mass of ``(-inf, t]``, for the expressions that `certify` takes.
-
-        They are as close as values at 33 points above the axis allow: some 1e-4 apart, and 1e-2 close to an atom.
-        At an atom itself they enclose the masses both below it and up to it. They do not depend on the scale of the
-        expression.
-        """
-        from reshuffle.free.certificates import cdf_bounds
-
-        return cdf_bounds(self._prover, number("t", t))
 
     @cached_property
     def _prover(self) -> "Prover":

@@ -19,7 +19,8 @@ Schedule: TypeAlias = float | Steps
 """A number, a tuple with one number per epoch, a function of the epochs done before, or a `StepSchedule`."""
 
 _SCALED_STEPS = (1e-12, 1e12)
-"""Steps times the square of the largest feature: below nothing moves in 1e12 visits, beyond one visit is noise."""
+"""Steps times the square of the largest feature plus the penalty: below nothing moves in 1e12 visits, beyond one
+visit is noise."""
 
 
 class Average:
@@ -310,7 +311,8 @@ class Recipe:
         """
         known = self.schedule.steps if isinstance(self.schedule, PerVisit) else self.schedule
         name = "step" if self.divisor == 1 else "alpha"
-        low, high = (limit / scale / scale * self.divisor for limit in _SCALED_STEPS)
+        curvature = scale * scale + self.penalty
+        low, high = (limit / curvature * self.divisor for limit in _SCALED_STEPS)
         for step in (known,) if isinstance(known, float) else known if isinstance(known, tuple) else ():
             if step and not low <= step <= high:
                 allowed = (

@@ -20,7 +20,7 @@ from reshuffle.problem.least_squares import LeastSquares, per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.run import covariance, expected_risk, limits, stopping
 from reshuffle.run.covariance import ParameterCovariance, new_rows
-from reshuffle.run.critical_steps import Rate, contracting_step, screened_rate
+from reshuffle.run.critical_steps import Rate, screened_rate
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import Limit, LimitComparison
 from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
@@ -243,7 +243,7 @@ class Run:
         if self._modes is None or not self.problem.rank:
             return []
         blocks, scale = self._modes.epoch.blocks, self.problem.row_space.scale
-        gentle = contracting_step(self.scheme, self.problem.n, blocks) / scale / scale
+        gentle = base.contracting_step(self.scheme, self.problem.n, blocks) / scale / scale
         return step_interpolation.intervals(self.problem, self.scheme, blocks, self.accuracy, steps, gentle)
 
     def step_window(self, interval: Interval) -> StepWindow:
@@ -296,7 +296,7 @@ class Run:
         >>> rs.descend(problem, rs.FullBatch(), step=0.1).predict([[10.0]], float("inf")).round(6)
         array([10.])
         >>> problem = rs.LeastSquares([[1.0], [2.0]], [1.0, 0.0])
-        >>> run = rs.descend(problem, rs.RandomReshuffling(2), step=0.1)
+        >>> run = rs.descend(problem, rs.RandomReshuffling(batches=2), step=0.1)
         >>> [answer.round(4).tolist() for answer in run.predict([[10.0]], [1, 2], return_std=True)]
         [[[0.8], [1.232]], [[0.2], [0.2273]]]
         """
@@ -416,7 +416,7 @@ class Run:
 
         >>> import reshuffle as rs
         >>> problem = rs.LeastSquares([[1.0], [2.0], [3.0]], [1.0, 0.0, 2.0])
-        >>> run = rs.descend(problem, rs.RandomReshuffling(3), step=0.05)
+        >>> run = rs.descend(problem, rs.RandomReshuffling(batches=3), step=0.05)
         >>> run.excess_training_loss([0, 1, 10]).round(5)
         array([5.8333e-01, 9.4500e-02, 4.1000e-04])
         >>> run.excess_training_loss([0, 1, 10], of_run=True).round(5)
@@ -557,8 +557,8 @@ def descend(
     unpenalized: ArrayLike = (),
     average: Average | None = None,
     method: str = "auto",
-    rtol: float = 5e-3,
-    budget: float = 1e12,
+    rtol: float = Accuracy.rtol,
+    budget: float = Accuracy.budget,
     seed: int = 0,
 ) -> Run:
     """Describe gradient descent on a problem: nothing is trained, and what is not exact carries its error.

@@ -1,15 +1,19 @@
 """Schemes: ways of visiting the data, by their partition into batches, what is random, and when it is drawn."""
 
 import copy
+import inspect
 import math
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import wraps
 from itertools import repeat
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
@@ -17,7 +21,7 @@ from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.errors import ArgumentError, UnsupportedError
 from reshuffle.problem.batches import RowGroups
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.row_space import CompressedRows
+from reshuffle.problem.row_space import Blocks, CompressedRows
 
 Batches: TypeAlias = int | Iterable[ArrayLike] | None
 """B, or the rows of each batch."""
@@ -58,6 +62,33 @@ class Visit:
     runs: IntArray
     rows: IntArray
     divisor: float
+
+
+Init = TypeVar("Init", bound=Callable[..., None])
+
+
+def with_named_numbers(init: Init) -> Init:
+    """Decorate the constructor of a scheme: warn of a number without a name, be it of batches or of rows."""
+    names = list(inspect.signature(init).parameters)
+
+    @wraps(init)
+    def checked(self: "Scheme", *positional: Any, **named: Any) -> None:
+        for name, value in zip(names[1:], positional, strict=False):
+            if name in ("batches", "batch_size") and isinstance(value, int | np.integer):
+                ways = {"batches": f"{value} batches", "batch_size": f"batches of {value} rows"}
+                ways = {word: meaning for word, meaning in ways.items() if word in names}
+                known = " or ".join(
+                    f"{word}={value} for {ways[word]}" for word in (name, *(ways.keys() - {name}))
+                )
+                warnings.warn(
+                    f"the number {value} of {type(self).__name__} must have a name from the next release on: write "
+                    f"{known}.",
+                    DeprecationWarning,
+                    stacklevel=2,
+                )
+        init(self, *positional, **named)
+
+    return cast(Init, checked)
 
 
 class Scheme(ABC):
@@ -111,6 +142,7 @@ class Scheme(ABC):
                 "drawn. Try Shuffle.FROM_A_LIST with a method orders that returns all equally likely ones."
             )
 
+    @with_named_numbers
     def __init__(
         self,
         batches: Batches = None,
@@ -339,7 +371,13 @@ class Scheme(ABC):
 
     def equivalent(self, n: int) -> "Scheme":
         """A scheme with the same runs of n rows, of which more is known, if there is one; else this one."""
-        return self
+        is_shuffled = self.unit is Unit.BATCH and self.shuffle in (Shuffle.EVERY_EPOCH, Shuffle.EVERY_STEP)
+        if not is_shuffled or self.steps(n) > 1:
+            return self
+        alone = copy.copy(self)
+        # A single batch is visited in a fixed order.
+        vars(alone).update(shuffle=Shuffle.NEVER, origin=None, met=None)
+        return alone
 
     def with_batch_size(self, batch_size: int) -> Self:
         """The scheme with batches of another size.
@@ -471,6 +509,29 @@ def scheme_of(value: Any) -> Scheme:
         raise TypeError(f"scheme must be a scheme such as RandomReshuffling(batches=4), but it is {value!r}.")
     # One that visits the compressed rows of other data is cut anew.
     return value.origin or value
+
+
+def contracting_step(scheme: Scheme, n: int, blocks: Blocks, longest: float | None = None) -> float:
+    """A step below 2 / |W_b| for every batch that may be visited: each visit is then a contraction.
+
+    A batch of drawn samples has |W_b| at most the largest |x|^2 times m_b / divisor_b, and at most |X'X| over
+    divisor_b. That |x|^2 is `longest`, where `blocks` are compressed rows.
+    """
+    if scheme.unit is Unit.BATCH:
+        norms = [
+            float(scipy.linalg.svdvals(blocks.rows[blocks.of(batch)])[0]) ** 2 / float(divisor)
+            for batch, divisor in enumerate(blocks.divisors)
+        ]
+        return 2 / max(norms)
+    divisors = scheme.step_divisors(n)
+    if longest is None:
+        longest = float(np.square(blocks.rows).sum(axis=1).max())
+    by_rows = longest * float((scheme.sizes(n) / divisors).max())
+    if scheme.shuffle is Shuffle.EVERY_STEP:
+        # The same row may be drawn again and again.
+        return 2 / by_rows if by_rows else math.inf
+    by_sum = float(scipy.linalg.svdvals(blocks.rows)[0]) ** 2 / float(divisors.min())
+    return 2 / min(by_rows, by_sum)
 
 
 def without_stages(scheme: Scheme, question: str) -> Scheme:

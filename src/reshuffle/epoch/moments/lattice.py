@@ -36,6 +36,8 @@ _NEAR_BYTES = 1.2e5
 """Memory of the matrices that are averaged at once: little enough to stay near a core."""
 _CALLS = 3
 """Calls with small matrices that the visits to a batch take, for some nodes at once."""
+_UNCHANGED = 1e-15
+"""Relative change in an epoch below which the next ones are not worth their time."""
 
 
 def flops(walk: Walk, dimension: int, rank: int, rows: float, count: int = 1) -> float:
@@ -455,6 +457,12 @@ class DrawnSteps(EpochMoments):
         return squares, W @ (cross.T @ U) / n, inputs.noise**2 / n * W
 
 
-def is_stationary(now: FloatArray, before: FloatArray, tolerance: float) -> bool:
+def is_stationary(now: FloatArray, before: FloatArray, tolerance: float = _UNCHANGED) -> bool:
     """True if nothing has changed by more than a share of the largest entry."""
     return bool(np.abs(now - before).max(initial=0.0) <= tolerance * np.abs(now).max(initial=0.0))
+
+
+def distance(here: FloatArray, end: FloatArray) -> float:
+    """The distance of a matrix that seems stationary from its limit, relative to its size."""
+    size = float(np.abs(here).max(initial=0.0))
+    return float(np.abs(here - end).max(initial=0.0)) / size if size else 0.0

@@ -86,8 +86,14 @@ class Law(ABC):
     @property
     def scale(self) -> float:
         """The largest absolute value in the spectrum: the norm of a variable with this law."""
-        ends = [abs(end) for interval in self.support for end in interval]
-        return max([*ends, *(abs(place) for place, _ in self.atoms)])
+        low, high = self.hull
+        return max(abs(low), abs(high))
+
+    @property
+    def hull(self) -> tuple[float, float]:
+        """The smallest and the largest point of the spectrum."""
+        ends = [end for interval in self.support for end in interval] + [place for place, _ in self.atoms]
+        return min(ends), max(ends)
 
     def recurrence(self, depth: int) -> tuple[list[Any], list[Any]]:
         """Return ``(alpha, beta)`` down to ``depth``: ``x P_n = P_{n+1} + alpha_n P_n + beta_n P_{n-1}``."""
