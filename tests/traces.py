@@ -12,6 +12,7 @@ from unittest import mock
 
 import reshuffle as rs
 from reshuffle.free import progress
+from reshuffle.sklearn import MiniBatchRegressor
 
 SCHEME = rs.RandomReshuffling(batches=4)
 
@@ -32,6 +33,7 @@ QUESTIONS: dict[str, Callable[[rs.LeastSquares], object]] = {
     "descend(samples, momentum=).leave_one_out": lambda problem: rs.descend(
         problem, rs.SampleReshuffling(batch_size=10), step=0.005, momentum=0.9
     ).leave_one_out([1, 10]),
+    "MiniBatchRegressor().fit": lambda problem: MiniBatchRegressor().fit(problem.X, problem.y),
     "free.spectrum(x*y + y*x).density": lambda _: density_of_an_anticommutator(),
 }
 

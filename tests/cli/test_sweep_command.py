@@ -50,7 +50,7 @@ def test_a_folder_with_everything(capsys):
     epochs = sorted({float(row["epochs"]) for row in rows})
     assert len(rows) == 4 * len(epochs)
     for row in rows:
-        run_ = rs.descend(problem, rs.RandomReshuffling(int(row["batches"])), step=float(row["step"]))
+        run_ = rs.descend(problem, rs.RandomReshuffling(batches=int(row["batches"])), step=float(row["step"]))
         assert float(row["risk"]) == pytest.approx(float(run_.risk(float(row["epochs"])).total), rel=1e-10)
     least = min(rows, key=lambda row: float(row["risk"]))
     assert told["best"][0] == {

@@ -159,7 +159,7 @@ def test_steps_are_estimated_as_if_each_were_alone():
 
 def test_no_spread_without_randomness():
     estimate = SpreadEstimate(Spectrum.of(rs.LeastSquares(X, Y)))
-    for scheme in (rs.FullBatch(), rs.Cyclic(4), rs.SampleReshuffling(batch_size=24)):
+    for scheme in (rs.FullBatch(), rs.Cyclic(batches=4), rs.SampleReshuffling(batch_size=24)):
         assert not estimate.along(scheme, np.array([0.01]), np.array([1.0, 5.0])).any()
 
 

@@ -310,7 +310,7 @@ def _named(given: Mapping[str, Scheme] | Iterable[Scheme]) -> dict[str, Scheme]:
         if not isinstance(given, Iterable):
             raise TypeError(
                 f"schemes must be a dict of schemes by name, or a list of schemes, but it is {given!r}; "
-                "try [rs.RandomReshuffling(4), rs.Cyclic(4)]."
+                "try [rs.RandomReshuffling(batches=4), rs.Cyclic(batches=4)]."
             )
         named = {}
         for scheme in given:

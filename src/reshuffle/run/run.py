@@ -296,7 +296,7 @@ class Run:
         >>> rs.descend(problem, rs.FullBatch(), step=0.1).predict([[10.0]], float("inf")).round(6)
         array([10.])
         >>> problem = rs.LeastSquares([[1.0], [2.0]], [1.0, 0.0])
-        >>> run = rs.descend(problem, rs.RandomReshuffling(2), step=0.1)
+        >>> run = rs.descend(problem, rs.RandomReshuffling(batches=2), step=0.1)
         >>> [answer.round(4).tolist() for answer in run.predict([[10.0]], [1, 2], return_std=True)]
         [[[0.8], [1.232]], [[0.2], [0.2273]]]
         """
@@ -416,7 +416,7 @@ class Run:
 
         >>> import reshuffle as rs
         >>> problem = rs.LeastSquares([[1.0], [2.0], [3.0]], [1.0, 0.0, 2.0])
-        >>> run = rs.descend(problem, rs.RandomReshuffling(3), step=0.05)
+        >>> run = rs.descend(problem, rs.RandomReshuffling(batches=3), step=0.05)
         >>> run.excess_training_loss([0, 1, 10]).round(5)
         array([5.8333e-01, 9.4500e-02, 4.1000e-04])
         >>> run.excess_training_loss([0, 1, 10], of_run=True).round(5)

@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from reshuffle._arrays import FloatArray
 from reshuffle.problem.kernel import KernelFeatures
 from reshuffle.run import Run
-from reshuffle.sklearn.fit import Data, checked_rows
-from reshuffle.sklearn.regressor import MiniBatchRegressor, positions_warn
+from reshuffle.sklearn.regressor import Data, MiniBatchRegressor, checked_rows, positions_warn
 
 
 @positions_warn("kernel", "batch_size", "learning_rate", "epochs", allowed=1)

@@ -18,8 +18,15 @@ from reshuffle.errors import UnsupportedError
 from reshuffle.problem.sources import Stream, opened
 from reshuffle.recipe import Average
 from reshuffle.run import Run
-from reshuffle.sklearn.fit import Data, Fit, Training, checked_rows
-from reshuffle.sklearn.regressor import MiniBatchRegressor, Path, positions_warn
+from reshuffle.sklearn.regressor import (
+    Data,
+    Fit,
+    MiniBatchRegressor,
+    Path,
+    Training,
+    checked_rows,
+    positions_warn,
+)
 
 _EVERY_EPOCH, _FURTHER_APART = 20, 80
 """Up to which epoch every one is tried, and how many are up to the last."""

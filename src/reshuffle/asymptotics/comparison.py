@@ -8,10 +8,10 @@ from numpy.typing import ArrayLike
 
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import significant
-from reshuffle.asymptotics.arguments import Covariance
-from reshuffle.asymptotics.curves.learning_curve import LearningCurve, learning_curve
-from reshuffle.asymptotics.laws.batch_spectrum import batch_spectrum
-from reshuffle.asymptotics.laws.epoch_law import EpochLaw
+from reshuffle.asymptotics.batch_law import batch_spectrum
+from reshuffle.asymptotics.epoch_law import EpochLaw
+from reshuffle.asymptotics.learning_curve import LearningCurve, learning_curve
+from reshuffle.asymptotics.spectra import Covariance
 from reshuffle.free.checks import probabilities
 from reshuffle.run.stopping import BestEpoch
 

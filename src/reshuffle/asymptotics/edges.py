@@ -1,16 +1,114 @@
-"""The ends of a spectrum and of its gaps, by following the real solution until it turns."""
+"""Ends of a spectrum and of its gaps.
+
+Fixed points off the real axis are found by contraction; on it the real solution is followed until it turns.
+"""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._arrays import FloatArray
-from reshuffle.asymptotics.laws.batch_system import BatchSystem, State
-from reshuffle.asymptotics.laws.contraction import contracted
+from reshuffle._arrays import BoolArray, FloatArray
+from reshuffle.asymptotics.batch_system import BatchSystem, State
 from reshuffle.free import progress
-from reshuffle.free.checks import Complex, ConvergenceError
+from reshuffle.free.checks import Complex, ConvergenceError, Real
 from reshuffle.free.solver import krylov_solve
+
+_ITERATIONS = 120
+_SETTLED = 1e-14
+"""Relative change of the unknowns below which they have settled."""
+_CHUNK = 1_000_000
+"""Numbers that the resolvents of the points worked on together may hold."""
+_REMEMBERED = 3
+"""Earlier images that the next guess is made of: more of them are told apart by rounding alone."""
+_CLOSE = (1.0, 0.1, 0.01, 0.0)
+"""How little images move, relative to their size, before they are mixed: at once, or later if that went wrong."""
+_ROUNDING = 1e-6
+"""Relative to its size, what rounding may do to the sign of an imaginary part."""
+
+
+def contracted(
+    system: BatchSystem, z: Complex, counted: Callable[[int], None] = lambda visits: None
+) -> tuple[Complex, BoolArray]:
+    """The unknowns at points z (n,) with Im z > 0, in units of the system, and whether they have settled.
+
+    The map takes the half-plane to itself, and its only fixed point there attracts everything (Helton, Rashidi
+    Far and Speicher, 2007): slowly close to the spectrum, and like a geometric series away from it. Anderson's
+    mixing of the last images is several times faster and knows nothing of half-planes, so that a point whose
+    resolvent has a wrong sign is iterated again, and mixed later or not at all. `counted` is told how many points
+    were visited, and may end it.
+    """
+    unknowns, settled = system.start(len(z)), np.zeros(len(z), dtype=bool)
+    height = max(4, _CHUNK // system.block_entries)
+    for start in range(0, len(z), height):
+        part = slice(start, start + height)
+        unknowns[part], settled[part] = _solved(system, z[part], counted)
+    return unknowns, settled
+
+
+def _solved(system: BatchSystem, z: Complex, counted: Callable[[int], None]) -> tuple[Complex, BoolArray]:
+    base = system.base(z, np.zeros(len(z)))
+    with np.errstate(all="ignore"):
+        unknowns, settled = system.start(len(z)), np.zeros(len(z), dtype=bool)
+        for close in _CLOSE:
+            left = np.flatnonzero(~settled)
+            if not len(left):
+                break
+            found, done = _iterated(system, base[left], close, counted)
+            unknowns[left], settled[left] = found, done & _above(system, base[left], found)
+    return unknowns, settled
+
+
+def _above(system: BatchSystem, base: Complex, unknowns: Complex) -> BoolArray:
+    """Whether the resolvents have negative imaginary parts: there is only one solution that has."""
+    imaginary = system.evaluate(base, unknowns).resolvent.imag
+    finite = np.isfinite(imaginary).all(axis=(1, 2))
+    values = np.linalg.eigvalsh(np.where(finite[:, np.newaxis, np.newaxis], imaginary, 0.0))
+    return np.asarray(finite & (values[:, -1] <= -_ROUNDING * values[:, 0]))
+
+
+def _iterated(
+    system: BatchSystem, base: Complex, close: float, counted: Callable[[int], None]
+) -> tuple[Complex, BoolArray]:
+    """Iterate from far away, and mix images as soon as they move by less than `close`, relative to their size."""
+    unknowns = system.start(len(base))
+    active, change = np.arange(len(base)), np.full(len(base), np.inf)
+    known: list[tuple[Complex, Complex]] = []
+    for _ in range(_ITERATIONS):
+        counted(len(active))
+        progress.step()
+        image = system.evaluate(base[active], unknowns[active]).image
+        moves = image - unknowns[active]
+        moved = np.linalg.norm(moves, axis=1) / np.linalg.norm(image, axis=1)
+        unknowns[active] = image
+        # Rounding may keep the last digits moving.
+        done = (moved < _SETTLED) | ((moved < 100 * _SETTLED) & (moved >= 0.9 * change[active]))
+        change[active] = moved
+        active = active[~done]
+        if not len(active):
+            break
+        known = [(a[~done], b[~done]) for a, b in [*known, (image, moves)]][-1 - _REMEMBERED :]
+        near = (moved < close)[~done]
+        if near.any():
+            unknowns[active[near]] = _mixed([(a[near], b[near]) for a, b in known])
+    settled = np.ones(len(base), dtype=bool)
+    settled[active] = False
+    return unknowns, settled
+
+
+def _mixed(known: list[tuple[Complex, Complex]]) -> Complex:
+    """The affine combination of images (points, unknowns) whose moves are smallest together (Anderson, 1965)."""
+    image, move = known[-1]
+    if len(known) == 1:
+        return image
+    images = np.stack([image - other for other, _ in known[:-1]], axis=-1)
+    moves = np.stack([move - other for _, other in known[:-1]], axis=-1)
+    # A point that left the numbers is found out later.
+    finite = np.isfinite(moves).all(axis=(1, 2))[:, np.newaxis, np.newaxis]
+    shares = np.linalg.pinv(np.where(finite, moves, 0.0), rcond=1e-12) @ move[..., np.newaxis]
+    return np.asarray(image - (images @ shares)[..., 0])
+
 
 _PRECISION = 1e-15
 """Distance from an end at zero, relative to the size of the spectrum, at which it is taken to be there."""
@@ -30,8 +128,6 @@ _LOOK = 0.25
 """Of the distance to the closer side of what may be a gap: the height from which it is looked at."""
 _BESIDE = 1e-6
 """Of where the way began: distance from an atom at zero from which a step may lead across it."""
-_ROUNDING = 1e-6
-"""Relative to its size, what rounding may do to the sign of a derivative."""
 
 
 def outer_ends(system: BatchSystem, atom: bool) -> tuple[float, float]:
@@ -286,3 +382,62 @@ class _Approach:
             return np.asarray(np.linalg.solve(matrix, right.real[..., np.newaxis])[..., 0])
         except np.linalg.LinAlgError:
             return np.full(right.shape, np.nan)
+
+
+_ANGLE = 0.04
+"""Argument of the points that look at the axis, and their relative distance."""
+_MOST = 500
+"""Points that look."""
+_DEEP = 0.7
+"""Of the smaller one of the two heights beside it, below which a low is a dip."""
+
+
+def dips(system: BatchSystem, low: float, high: float) -> list[tuple[float, float, float]]:
+    """Places where the spectrum between `low` and `high` may have a gap, and the peaks on either side.
+
+    They are lows of the density of log x, smoothed by as much as the points are above the axis.
+
+    >>> system = BatchSystem(0.02, 0.1, 1, np.array([1.0, 5.0]), np.full(2, 0.5))
+    >>> [[round(place, 2) for place in dip] for dip in dips(system, 0.08, 0.6)]
+    [[0.22, 0.1, 0.51]]
+    """
+    count = min(_MOST, max(8, math.ceil(math.log(high / low) / _ANGLE)))
+    x = np.geomspace(low, high, count)
+    z = x * np.exp(1j * _ANGLE) / system.unit
+    unknowns, _ = contracted(system, z)
+    state = system.evaluate(system.base(z, np.zeros(count)), unknowns)
+    return _lows(x, -(z * state.resolvent[:, 0, 0]).imag)
+
+
+def _lows(x: FloatArray, height: Real) -> list[tuple[float, float, float]]:
+    """Lows of `height` (n,) that are deep, each with the highest places up to the next ones."""
+    inner = height[1:-1]
+    places = np.flatnonzero((inner < height[:-2]) & (inner <= height[2:])) + 1
+    found: list[tuple[float, float, float]] = []
+    start = 0
+    for number, place in enumerate(places):
+        last = places[number + 1] if number + 1 < len(places) else len(x)
+        left = start + int(np.argmax(height[start : place + 1]))
+        right = place + int(np.argmax(height[place:last]))
+        if height[place] < _DEEP * min(height[left], height[right]):
+            found.append((float(x[place]), float(x[left]), float(x[right])))
+            start = int(place)
+    return found
+
+
+def intervals(
+    system: BatchSystem, looking: BatchSystem, low: float, high: float
+) -> tuple[tuple[float, float], ...]:
+    """The intervals of a spectrum between its ends low > 0 and high, but for gaps too narrow to be seen.
+
+    Parameters
+    ----------
+    system : BatchSystem
+    looking : BatchSystem
+        One that costs less and has its gaps at the same places, nearly: they are looked for there, and their ends
+        are those of `system`.
+    low, high : float
+    """
+    found = [gap(system, *dip) for dip in dips(looking, low, high)]
+    ends = [low, *(end for ends in found if ends is not None for end in ends), high]
+    return tuple(zip(ends[::2], ends[1::2], strict=True))

@@ -1,14 +1,21 @@
-"""Functions of an epoch's law: smooth ones from few samples, and quadrature as fine as the epochs need."""
+"""Base class of the limiting spectra of alpha Z: the law, the measures of the risk, and their quadrature."""
 
-from collections.abc import Callable
+import itertools
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.fft
 from numpy.polynomial import chebyshev
+from numpy.typing import ArrayLike
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle.free.checks import Complex, ConvergenceError
+from reshuffle.asymptotics.spectra import Population
+from reshuffle.free.checks import Complex, ConvergenceError, Real, complex_points, count, real_points
+from reshuffle.free.laws import Law
 from reshuffle.free.measure import GRID, NODES, TO_COEFFICIENTS, Measure, Panels, repaired
 
 _FIRST = 16
@@ -208,3 +215,125 @@ def _log_factor(panels: Panels, index: IntArray, s: FloatArray) -> FloatArray:
     distance = np.where(x < 1, -np.minimum(x, 1.0), np.maximum(x, 1.0) - 2)
     with np.errstate(divide="ignore"):
         return np.asarray(np.maximum(np.log1p(distance), _NOTHING))
+
+
+_TOLERANCE = 1e-12
+"""Relative size of what a panel may leave out."""
+_WHOLE = 1e-7
+"""What the mass may differ from one."""
+
+
+class EpochLaw(Law):
+    """The limiting law of alpha Z(alpha/B), with the two measures on the same spectrum that make up the risk.
+
+    Of a function f(alpha Z) the risk needs tau(f) = law, tau(f Sigma) = signal and tau(f M) = noise, where
+    M = Xtilde' Xtilde / n. Their Cauchy transforms are the rows of `transforms`.
+
+    Attributes
+    ----------
+    aspect, alpha : float
+        The limit of p/n, and the full-batch step.
+    batches : int
+    population : Population
+        The spectrum of Sigma.
+    """
+
+    aspect: float
+    alpha: float
+    batches: int
+    population: Population
+
+    @abstractmethod
+    def _transforms(self, z: Complex) -> Complex:
+        """The Cauchy transforms of law, signal and noise, (3, points), at z (points,) with Im z >= 0."""
+
+    def transforms(self, z: ArrayLike) -> Complex:
+        """The Cauchy transforms of law, signal and noise, (3,) + z.shape; real z means the limit from above."""
+        points = complex_points("z", z)
+        flat = points.ravel()
+        mirrored = flat.imag < 0
+        values = self._transforms(np.where(mirrored, flat.conj(), flat))
+        return np.where(mirrored, values.conj(), values).reshape(3, *points.shape)
+
+    def outside(self, z: Complex) -> Complex:
+        """The same at points z (n,) above the axis and away from the spectrum, where they are found at once."""
+        return self._transforms(z)
+
+    @property
+    @abstractmethod
+    def frozen(self) -> tuple[float, float]:
+        """The masses that law and signal have at zero; the noise has none, for Xtilde' has no part there."""
+
+    @property
+    def atoms(self) -> tuple[tuple[float, float], ...]:
+        """The atom 1 - 1/aspect at zero, if the problem is overparameterized."""
+        return ((0.0, self.frozen[0]),) if self.frozen[0] > 0 else ()
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The lowest and the highest point of the continuous part."""
+        return self.support[0][0], self.support[-1][1]
+
+    @cached_property
+    def measure(self) -> Measure:
+        """The law as quadrature panels, cut at zero, where it may be infinite inside its support."""
+        return self._measure_on(self.support)
+
+    def _measure_on(self, support: Sequence[tuple[float, float]]) -> Measure:
+        cuts = [
+            (a, b)
+            for low, high in support
+            for a, b in itertools.pairwise([low, 0.0, high] if low < 0 < high else [low, high])
+        ]
+        return Measure(lambda t: first_density(self.transforms, t), cuts, self.atoms, tolerance=_TOLERANCE)
+
+    @cached_property
+    def grid(self) -> SpectralGrid:
+        """The three measures as quadrature rules."""
+        grid = SpectralGrid.of(self.measure, self.transforms)
+        missing = 1 - self.frozen[0] - grid.mass
+        if not abs(missing) < _WHOLE:
+            raise ConvergenceError(
+                f"all but {missing:.2g} of the spectrum of {self!r} was found: it is nearly singular; try another"
+                " alpha, or density(t) at chosen points"
+            )
+        return grid
+
+    def moments(self, order: int) -> Real:
+        """The moments [m_1, ..., m_order] up to `order`."""
+        x, weights = self.measure.quadrature
+        return np.array([weights @ x**k for k in range(1, count("order", order) + 1)])
+
+    def limiting_noise(self) -> float:
+        """The integral of x^-2 over the noise, for Sigma = s I; noise^2 aspect alpha^2 s times it is the variance.
+
+        Overparameterized descent ends in the minimum-norm solution whatever the batches, so that it is
+        1 / (s alpha^2 aspect (aspect - 1)).
+        """
+        if self.support[0][0] <= 0:
+            return math.inf
+        if self.aspect > 1:
+            scale = float(self.population.eigenvalues[0])
+            return 1 / (scale * self.alpha**2 * self.aspect * (self.aspect - 1))
+        return self._limiting_noise()
+
+    @abstractmethod
+    def _limiting_noise(self) -> float:
+        """The same for aspect < 1."""
+
+    def densities(self, t: ArrayLike) -> FloatArray:
+        """The densities of law, signal and noise, (3,) + t.shape, off zero."""
+        return np.asarray(-self.transforms(real_points("t", t) + 0j).imag / np.pi)
+
+    def _cauchy(self, z: Complex) -> Complex:
+        return np.asarray(self.transforms(z)[0])
+
+    def _density(self, t: Real) -> Real:
+        return np.asarray(np.maximum(self.densities(t)[0], 0.0))
+
+    def __repr__(self) -> str:
+        covariance = "" if self.population.is_identity else f", covariance of {self.population}"
+        return (
+            f"{type(self).__name__}(aspect={self.aspect:g}, alpha={self.alpha:g}, batches={self.batches}"
+            f"{covariance})"
+        )

@@ -3,21 +3,144 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.interpolate import CubicSpline
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import ErrorKind
-from reshuffle.asymptotics import arguments
-from reshuffle.asymptotics.arguments import Covariance
-from reshuffle.asymptotics.recipes.continuous_descent import BestTime, Flow
-from reshuffle.asymptotics.recipes.few_epochs import FewEpochs, Found
-from reshuffle.asymptotics.recipes.limiting_setting import Setting
-from reshuffle.asymptotics.recipes.ridge_optimum import BestRidge, bayes_risk, best_ridge
+from reshuffle.asymptotics import spectra
+from reshuffle.asymptotics.epoch_law import EpochLaw
+from reshuffle.asymptotics.learning_curve import ContourCurve
+from reshuffle.asymptotics.optimum import BestRidge, BestTime, Flow, Setting, bayes_risk, best_ridge
+from reshuffle.asymptotics.spectra import Covariance
+from reshuffle.asymptotics.two_batch_law import TwoBatchLaw
 from reshuffle.free.progress import working
+
+_NODES = 20
+"""Steps at which curves are computed."""
+_FINE = 400
+"""Steps at which their interpolants are looked at."""
+_AROUND, _FLAT = 3, 3.0
+"""Neighbours on either side through which a spline goes, and how much larger their logarithms may be."""
+_APART, _TRIED = 0.05, 3
+"""How far apart, in the logarithm, steps are that are looked at again, and how many of them."""
+_NEARBY = 0.01
+"""Relative distance of the steps by which the best one is judged."""
+_ROUNDS = 4
+
+
+class Parts(NamedTuple):
+    """Bias and variance, at signal and noise one, after each of some epochs and for each of some steps.
+
+    Attributes
+    ----------
+    alphas : (m,)
+    epochs : (k,)
+    bias, variance : (m, k)
+        The bias with the cross term and what is frozen.
+    """
+
+    alphas: FloatArray
+    epochs: FloatArray
+    bias: FloatArray
+    variance: FloatArray
+
+    def risk(self, signal: float, noise: float) -> FloatArray:
+        """The risk, (m, k)."""
+        return signal**2 * self.bias + noise**2 * self.variance
+
+
+class Found(NamedTuple):
+    """The best step and number of epochs, the risk there, and by how much another could be better."""
+
+    alpha: float
+    epochs: float
+    risk: float
+    error: float
+
+
+@dataclass(frozen=True, eq=False)
+class FewEpochs:
+    """All recipes of B batches with at most some number of epochs."""
+
+    setting: Setting
+    batches: int
+    epochs: FloatArray
+
+    def _law(self, alpha: float) -> EpochLaw:
+        setting = self.setting
+        if self.batches == 2 and setting.population.is_identity and TwoBatchLaw.serves(setting.aspect, alpha):
+            return TwoBatchLaw(setting.aspect, alpha)
+        return setting.law(self.batches, alpha)
+
+    def parts(self, alphas: FloatArray) -> Parts:
+        """Bias and variance for each of the steps (m,)."""
+        found = [ContourCurve(self._law(float(alpha))).converging_parts(self.epochs) for alpha in alphas]
+        bias, variance = np.array(found).transpose(1, 0, 2)
+        return Parts(alphas, self.epochs, bias, variance)
+
+    def best(self, low: float, high: float) -> Found:
+        """The best step between two, looked at again wherever the curves through the others have their minimum."""
+        logarithms = (math.log(low) + math.log(high)) / 2 + (math.log(high) - math.log(low)) / 2 * _chebyshev
+        parts = self.parts(np.exp(logarithms))
+        promising = interpolated(parts, self.setting.signal, self.setting.noise)
+        # Curves of different epochs may be equally low at steps far apart.
+        alphas: list[float] = []
+        for alpha, _ in promising:
+            if all(abs(math.log(alpha / other)) > _APART for other in alphas):
+                alphas.append(alpha)
+        return min((self._confirmed(alpha) for alpha in alphas[:_TRIED]), key=lambda found: found.risk)
+
+    def _confirmed(self, alpha: float) -> Found:
+        """Parabolas through three steps in the logarithm, until they no longer move."""
+        spread = _NEARBY
+        for _ in range(_ROUNDS):
+            near = self.parts(alpha * np.exp(spread * np.array([-1.0, 0.0, 1.0])))
+            risks = near.risk(self.setting.signal, self.setting.noise)
+            column = int(np.unravel_index(risks.argmin(), risks.shape)[1])
+            left, middle, right = risks[:, column]
+            bend, slope = left - 2 * middle + right, (right - left) / 2
+            move = -slope / bend if bend > 0 else -math.copysign(2.0, slope)
+            if abs(move) < 0.1:
+                break
+            alpha *= math.exp(spread * min(max(move, -5.0), 5.0))
+        best = int(risks[:, column].argmin())
+        # What the parabola has to gain, and what its cubic neighbour could.
+        gain = slope**2 / (2 * bend) + spread**2 * bend if bend > 0 else abs(slope)
+        return Found(
+            float(near.alphas[best]), float(self.epochs[column]), float(risks[best, column]), float(gain)
+        )
+
+
+_chebyshev = -np.cos((np.arange(_NODES) + 0.5) * math.pi / _NODES)
+
+
+def interpolated(parts: Parts, signal: float, noise: float) -> list[tuple[float, float]]:
+    """The best step of each number of epochs and the risk there, best first, from neighbours in log alpha.
+
+    A large step explodes within few epochs, so that no polynomial goes through all of them: each curve is a
+    spline around its smallest value, where it is flat.
+    """
+    logarithms = np.log(parts.alphas)
+    with np.errstate(divide="ignore"):
+        values = np.log(parts.risk(signal, noise))
+    found = []
+    for curve in np.where(np.isfinite(values), values, np.inf).T:
+        place = int(curve.argmin())
+        near = slice(max(0, place - _AROUND), place + _AROUND + 1)
+        usable = curve[near] <= curve[place] + _FLAT
+        spline = CubicSpline(logarithms[near][usable], curve[near][usable])
+        low, high = logarithms[[max(0, place - 1), min(place + 1, len(curve) - 1)]].tolist()
+        fine = np.linspace(low, high, _FINE)
+        fine = fine[(fine >= spline.x[0]) & (fine <= spline.x[-1])]
+        best = int(spline(fine).argmin())
+        found.append((math.exp(float(fine[best])), math.exp(float(spline(fine[best])))))
+    return sorted(found, key=lambda pair: pair[1])
+
 
 _FEW = 32
 """Epochs up to which large steps are tried where no number of epochs is given."""
@@ -184,14 +307,14 @@ def best_recipe(
     (0.0, inf, 4.0044, 0.182161)
     """
     setting = Setting(
-        arguments.aspect(aspect),
-        arguments.population(covariance, source),
+        spectra.aspect(aspect),
+        spectra.population(covariance, source),
         _arrays.nonnegative("noise", noise),
         _arrays.nonnegative("signal", signal),
     )
     budget = None if epochs is None else _arrays.whole_number("epochs", epochs, 1)
     several = isinstance(batches, Sequence | np.ndarray)
-    counts = [arguments.batches(count) for count in np.ravel(np.asarray(batches, dtype=object))]
+    counts = [spectra.batches(count) for count in np.ravel(np.asarray(batches, dtype=object))]
     if not counts:
         raise ValueError("batches must be a whole number >= 1, or several, but there is none.")
     flow = Flow(setting)
