@@ -255,7 +255,7 @@ def _spectrum_of(text: str | None) -> "FloatArray | None":
                 return asymptotics.toeplitz(value, size)
             law = asymptotics.PowerLaw(value, size)
             # At the door, so that a message names the option.
-            asymptotics.arguments.population(law)
+            asymptotics.spectra.population(law)
             return law.values()
         if not parts:
             return np.array([float(value) for value in text.split(",")])
