@@ -530,9 +530,7 @@ _TABLE = (
             _at_end(
                 "best_epoch_standard_error", "standard error of leave-one-out there", _SQUARE, False, True
             ),
-            _at_end(
-                "best_epoch_gap", "how much smaller it could be at another epoch", _SQUARE, False, True
-            ),
+            _at_end("best_epoch_gap", "how much smaller it could be at another epoch", _SQUARE, False, True),
         ),
         _best_epoch,
         operations=lambda run, epochs: run.best_epoch_operations,
