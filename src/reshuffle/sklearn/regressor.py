@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._uncertainty import significant
+from reshuffle.epoch.select import Accuracy
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import LeastSquares
 from reshuffle.problem.sources import Stream, as_numbers, opened, opened_rows
@@ -446,8 +447,8 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     fit_intercept: bool = True
     standardize: bool = False
     single_run: bool = False
-    rtol: float = 5e-3
-    budget: float = 1e12
+    rtol: float = Accuracy.rtol
+    budget: float = Accuracy.budget
     random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:

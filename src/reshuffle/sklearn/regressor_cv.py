@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
+from reshuffle.epoch.select import Accuracy
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.sources import Stream, opened
 from reshuffle.recipe import Average
@@ -112,8 +113,8 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
     fit_intercept: bool = True
     standardize: bool = False
     cv: Any = None
-    rtol: float = 5e-3
-    budget: float = 1e12
+    rtol: float = Accuracy.rtol
+    budget: float = Accuracy.budget
     random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
