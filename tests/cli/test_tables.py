@@ -63,19 +63,31 @@ def test_packed_files_and_standard_input_are_read_as_plain_ones(monkeypatch, nam
 
 
 BAD = {
-    "few mistakes": ([HEADER, *ROWS, *ROWS[1:], "oops,1,red,2"], "line 17, column 'a' must be a number, but it is 'oops'; correct it"),
-    "words": ([HEADER, *(f"x{row}" for row in ROWS)], "'x0.5', one of 8 different entries; encode categories with --one-hot a"),
+    "few mistakes": (
+        [HEADER, *ROWS, *ROWS[1:], "oops,1,red,2"],
+        "line 17, column 'a' must be a number, but it is 'oops'; correct it",
+    ),
+    "words": (
+        [HEADER, *(f"x{row}" for row in ROWS)],
+        "'x0.5', one of 8 different entries; encode categories with --one-hot a",
+    ),
     "gaps": (
         ["a,b,colour,price", *ROWS[:5], ",,red,2", *ROWS[5:], "NaN,1,red,2"],
-        "columns 'a' (2), 'b' (1) have missing values, the first in line 7; drop or fill in such rows, or leave the "
-        "columns out with --drop a --drop b, or take --fill median.",
+        "columns 'a' (2), 'b' (1) have missing values, the first in line 7; drop or fill in such rows, or leave "
+        "the columns out with --drop a --drop b, or take --fill median.",
     ),
-    "gap of the target": ([HEADER, *ROWS[:5], "1,2,red,"], "column 'price' has 1 missing value, the first in line 7; drop or fill in such rows.\n"),
-    "gap of words": ([HEADER, *ROWS[:5], "1,1,,2"], "column 'colour' has 1 missing value, the first in line 7; write a word for it"),
+    "gap of the target": (
+        [HEADER, *ROWS[:5], "1,2,red,"],
+        "column 'price' has 1 missing value, the first in line 7; drop or fill in such rows.\n",
+    ),
+    "gap of words": (
+        [HEADER, *ROWS[:5], "1,1,,2"],
+        "column 'colour' has 1 missing value, the first in line 7; write a word for it",
+    ),
     "dates": (
         ["a,day,colour,price", *(f"{k},2024-01-0{k + 1},{WORDS[k]},{k * k}" for k in range(8))],
-        "line 2, column 'day' must be a number, but it is the date '2024-01-01'; write numbers, such as days since the "
-        "first, or leave the column out with --drop day",
+        "line 2, column 'day' must be a number, but it is the date '2024-01-01'; write numbers, such as days since "
+        "the first, or leave the column out with --drop day",
     ),
     "percentages": (
         ["a,rate,colour,price", *(f"{k},{k}.5%,{WORDS[k]},{k * k}" for k in range(8))],
@@ -83,13 +95,16 @@ BAD = {
     ),
     "classes": (
         ["a,b,colour,price", *(f"{k},{k * k},{WORDS[k]},{'yes' if k % 2 else 'no'}" for k in range(8))],
-        "column 'price' must be a number, but it is 'no', one of 2 different entries; write a number for each class, "
-        "such as 0, 1, or name another target.\n",
+        "column 'price' must be a number, but it is 'no', one of 2 different entries; write a number for each "
+        "class, such as 0, 1, or name another target.\n",
     ),
-    "infinite": ([HEADER, *ROWS[:5], "inf,1,red,2"], "line 7, column 'a' must be a finite number, but it is inf"),
+    "infinite": (
+        [HEADER, *ROWS[:5], "inf,1,red,2"],
+        "line 7, column 'a' must be a finite number, but it is inf",
+    ),
     "ragged": ([HEADER, *ROWS[:5], "1,2,3"], "line 7 has 3 cells, but the first line has 4"),
     "no rows": ([HEADER], "has a header but no rows"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BAD)
