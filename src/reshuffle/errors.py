@@ -33,6 +33,8 @@ class Worded(Exception):  # noqa: N818 - warnings derive from it, too
     def worded(self, words: Mapping[str, str] | None = None, *, with_hint: bool = True) -> str:
         """Return message and hint with arguments named by `words`, or as in Python where it has no word.
 
+        Without the hint if `with_hint` is false.
+
         >>> error = BudgetError("it takes 1e13 operations.", hint=("a larger {budget}", '{method}="auto"'))
         >>> print(error)
         it takes 1e13 operations; try a larger budget or method="auto".
