@@ -90,7 +90,7 @@ class LayerSteps(LinearSteps):
         self._signals = self._by_sample(signals, inputs)
 
     def _by_sample(self, signals: list[LayerSignals], inputs: Any) -> list[tuple[FloatArray, FloatArray]]:
-        """What entered (n, in) and returned (n, t, out) in every layer, in the precision of the weights."""
+        """Inputs (n, in) and gradients (n, t, out) of every layer, in the precision of the weights."""
         dtype = np.dtype(self._tangents.precision)
         return [
             (
@@ -302,7 +302,7 @@ class DrawnRuns:
         return self._loss_and_error(epochs)[1]
 
     def _loss_and_error(self, epochs: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """By the jackknife: the mean of few runs has part of their spread, which makes its loss too large."""
+        """Loss by the jackknife: the mean of few runs has part of their spread, which makes its loss too large."""
         found = self.moved(None, epochs)
 
         def loss_of(moved: FloatArray) -> FloatArray:

@@ -24,7 +24,7 @@ class LazyNetwork:
     """A network that is linear in its weights: f(x; w + d) = f(x; w) + J(x) d.
 
     Wide networks stay close to theirs while they are trained (Jacot, Gabriel and Hongler 2018; Chizat, Oyallon and
-    Bach 2019 call this lazy); `compare` tells how close a given one stays.
+    Bach 2019 call this lazy); `compare` measures how close a given one stays.
 
     Attributes
     ----------

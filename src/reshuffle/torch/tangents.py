@@ -26,7 +26,7 @@ from reshuffle.torch.samples import (
 )
 
 _BYTES = 1 << 28
-"""Of gradients in memory at a time."""
+"""Bytes of gradients in memory at a time."""
 _COMPARED = 2
 """Samples whose gradients are compared with the signals of layers."""
 
@@ -326,10 +326,10 @@ def _by_blocks(tangents: Tangents, inputs: Any, outputs: int, others: Any) -> Fl
                 continue
             same = is_own and across == down
             columns = rows if same else tangents.rows(against[across])
-            beside = slice(outputs * across.start, outputs * across.stop)
-            kernel[place, beside] = rows @ columns.T
+            there = slice(outputs * across.start, outputs * across.stop)
+            kernel[place, there] = rows @ columns.T
             if is_own and not same:
-                kernel[beside, place] = kernel[place, beside].T
+                kernel[there, place] = kernel[place, there].T
     return kernel
 
 

@@ -29,7 +29,7 @@ from reshuffle.torch.samples import kind, torch_itself
 from reshuffle.torch.tangents import TangentProblem
 
 _READ = ("lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize")
-"""What decides where SGD goes; the rest of a group's settings say how it is computed."""
+"""Settings that decide where SGD goes; the others of a group say how it is computed."""
 _KNOWN: Mapping[str, Callable[[Any, float, float, str], StepSchedule]] = {
     "StepLR": lambda given, step, unit, per: schedules.StepDecay(step, given.step_size, given.gamma, per=per),
     "ExponentialLR": lambda given, step, unit, per: schedules.ExponentialDecay(step, given.gamma, per=per),
@@ -126,7 +126,7 @@ class TrainingLoop:
             )
         if self.recipe.penalty:
             raise UnsupportedError(
-                "weight_decay must be 0 for a linearized network, but the optimizer has one: it pulls the weights "
+                "weight_decay must be 0 for a linearized network, but the optimizer has one: it draws the weights "
                 "to zero, and not to where they began."
             )
         return self
@@ -187,7 +187,7 @@ def recipe(
     def loop(
         order: LoaderOrder, outputs: int, sharing: Callable[[], TrainingLoop] | None = None
     ) -> TrainingLoop:
-        scheme, rows = order.averaged() if is_mean else order.summed(), order.rows * order.samples
+        scheme, rows = order.made(is_mean), order.rows * order.samples
         unit = 2 * (1 / outputs if is_mean else order.rows_per_visit)
         step: StepLike = unit * settings["lr"]
         if scheduler is not None:
@@ -281,11 +281,10 @@ class LoaderOrder:
     Attributes
     ----------
     scheme : type of scheme
-        How samples are put in order.
+        Of the order of the samples.
     partition : Cyclic
-        How the ordered samples are cut into batches.
+        Of the ordered samples into batches.
     samples : int
-        n.
     rows : int
         Rows per sample: more than one where its outputs share their parameters.
     """
@@ -300,42 +299,32 @@ class LoaderOrder:
         """The mean number of rows of a batch."""
         return float(self.rows * self.partition.sizes(self.samples).mean())
 
-    def averaged(self) -> Scheme:
-        """The scheme where the loss of a batch is a mean over its rows."""
-        cut = self.partition
-        if cut.sizes(self.samples)[0] == self.samples and self.scheme is not SampleWithReplacement:
+    def made(self, is_mean: bool) -> Scheme:
+        """The scheme where the loss of a batch is a mean over its rows, or a sum, where all rows weigh alike."""
+        cut, rows, sizes = self.partition, self.rows, self.partition.sizes(self.samples)
+        replaces, is_even = self.scheme is SampleWithReplacement, sizes.min() == sizes.max()
+        if sizes[0] == self.samples and not replaces:
             return FullBatch()
-        return self._made("own")
-
-    def _made(self, normalize: str) -> Scheme:
-        cut, rows = self.partition, self.rows
+        normalize = "own" if is_mean or is_even else "equal"
         if cut.is_explicit:
             return Cyclic([rows_of(part, rows) for part in cut.partition(self.samples)], normalize=normalize)
         assert cut.batch_size is not None
-        if self.scheme is SampleWithReplacement:
-            if rows > 1:
-                raise UnsupportedError(
-                    "samples whose outputs share their parameters must be visited without replacement, but the "
-                    "loader's sampler draws with it; use shuffle=True, or shuffle=False."
-                )
-            return SampleWithReplacement(batch_size=cut.batch_size, drop_last=cut.drop_last)
-        if self.scheme is SampleReshuffling and rows > 1:
-            return GroupReshuffling(
-                rows, batch_size=cut.batch_size, drop_last=cut.drop_last, normalize=normalize
+        if replaces and rows > 1:
+            raise UnsupportedError(
+                "samples whose outputs share their parameters must be visited without replacement, but the "
+                "loader's sampler draws with it; use shuffle=True, or shuffle=False."
             )
-        return self.scheme(batch_size=rows * cut.batch_size, drop_last=cut.drop_last, normalize=normalize)
-
-    def summed(self) -> Scheme:
-        """The scheme where the loss of a batch is a sum, so that rows weigh alike and steps are longer."""
-        sizes = self.partition.sizes(self.samples)
-        if sizes.min() == sizes.max():
-            return self.averaged()
-        if self.scheme is SampleWithReplacement:
+        if replaces and normalize == "equal":
             raise UnsupportedError(
                 "a loss that is summed over draws with replacement must have batches of one size, but the last has "
                 f'{sizes[-1]} rows and the others {sizes[0]}; use drop_last=True, or reduction="mean".'
             )
-        return self._made("equal")
+        if replaces:
+            return SampleWithReplacement(batch_size=cut.batch_size, drop_last=cut.drop_last)
+        options: dict[str, Any] = {"drop_last": cut.drop_last, "normalize": normalize}
+        if self.scheme is SampleReshuffling and rows > 1:
+            return GroupReshuffling(rows, batch_size=cut.batch_size, **options)
+        return self.scheme(batch_size=rows * cut.batch_size, **options)
 
 
 def _loader_order(loader: Any) -> LoaderOrder:
@@ -453,7 +442,7 @@ def _steps_done(scheduler: Any) -> int:
 
 
 class RecordedRates(StepSchedule):
-    """The learning rates of any scheduler, found by stepping a copy of it beside an optimizer that does nothing."""
+    """The learning rates of any scheduler, found by stepping a copy of it with an optimizer that does nothing."""
 
     def __init__(self, scheduler: Any, unit: float, per: str):
         torch = torch_itself()
