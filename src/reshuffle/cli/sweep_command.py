@@ -193,7 +193,7 @@ def _epochs(last: int) -> list[float]:
 def _auto_steps(problem: "rs.LeastSquares", over: dict[str, Any], fixed: dict[str, Any]) -> list[float]:
     """A grid for all schemes and batches alike: steps must be, in a table."""
     from reshuffle.grid.sweep import dimensions, grid_points
-    from reshuffle.planning.mean_steps_left_out import auto_steps
+    from reshuffle.planning.loo_grid import auto_steps
 
     made = dimensions(
         {name: values for name, values in over.items() if values is not None} | {"step": [1.0]}, {}
