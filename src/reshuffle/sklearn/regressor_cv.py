@@ -133,19 +133,8 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
             )
         X, y = (X, y) if found is None else (found.X, found.y)
         data = Data.checked(self, X, y, sample_weight, 2)
-        tried, scores = [], []
-        for model in models:
-            training = FitParameters.of(model)
-            fitted = training.on(data)
-            model.learning_rate = fitted.run.step
-            tried.append({name: getattr(model, name) for name in _CHOSEN})
-            if self.cv is None:
-                scores.append(_left_out(fitted, epochs))
-            else:
-                folds = check_cv(self.cv).split(data.X, data.y)
-                scores.append(
-                    _by_folds(replace(training, learning_rate=fitted.run.step), data, folds, epochs)
-                )
+        scores = [self._score(model, data, epochs) for model in models]
+        tried = [{name: getattr(model, name) for name in _CHOSEN} for model in models]
         self.cv_results_ = cv_table(tried, scores, epochs)
         self.best_index_ = int(np.argmax(self.cv_results_["mean_test_score"]))
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
@@ -180,6 +169,16 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         chosen: MiniBatchRegressor = self.best_estimator_
         return chosen
+
+    def _score(self, model: MiniBatchRegressor, data: Data, epochs: FloatArray) -> "Score":
+        """Errors of a model on held-out rows; its learning rate becomes the number that "auto" is on all rows."""
+        training = FitParameters.of(model)
+        fitted = training.on(data)
+        model.learning_rate = fitted.run.step
+        if self.cv is None:
+            return _left_out(fitted, epochs)
+        folds = check_cv(self.cv).split(data.X, data.y)
+        return _by_folds(replace(training, learning_rate=model.learning_rate), data, folds, epochs)
 
     def _models(self) -> list[MiniBatchRegressor]:
         """One model per combination."""
