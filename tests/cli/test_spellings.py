@@ -6,18 +6,17 @@ import pytest
 
 from tests.cli.terminal import run
 
-CURVE = ("curve", "--n", "12", "--p", "4", "--step", "0.05", "--epochs", "5", "--json", "-")
+CURVE = ("curve", "--n", "12", "--p", "4", "--step", "0.05", "-b", "2", "-e", "5", "--json", "-")
 COMMANDS = ("curve", "advise", "sweep", "stability", "limits", "spectrum")
 
 
 @pytest.mark.parametrize(
     ("former", "present"),
     [
-        ((*CURVE, "--penalty", "0.3"), (*CURVE, "--weight-decay", "0.3")),
         ((*CURVE, "--penalty=0.3"), (*CURVE, "--weight-decay=0.3")),
         (
-            ("limits", "--one-pass", "--step-size", "0.1", "--steps", "5", "--json", "-"),
-            ("limits", "--one-pass", "--step", "0.1", "--steps", "5", "--json", "-"),
+            ("limits", "--one-pass", "--step-size", "0.1", "--steps", "5", "--features", "9", "--json", "-"),
+            ("limits", "--one-pass", "--step", "0.1", "--steps", "5", "--features", "9", "--json", "-"),
         ),
         (
             (
