@@ -4,17 +4,19 @@ from reshuffle.planning.compare import SchemeComparison, SchemeRow, compare_sche
 from reshuffle.planning.explained_fit import Explanation
 from reshuffle.planning.matching import Match, ScalingRule, match
 from reshuffle.planning.missed_optimum import explain
-from reshuffle.planning.recommended import plan
-from reshuffle.planning.training_plan import Plan, PlannedRecipe
+from reshuffle.planning.search import PlannedRecipe
+from reshuffle.planning.training_plan import HoldoutCheck, Plan, SimpleFit, plan
 
 __all__ = [
     "Explanation",
+    "HoldoutCheck",
     "Match",
     "Plan",
     "PlannedRecipe",
     "ScalingRule",
     "SchemeComparison",
     "SchemeRow",
+    "SimpleFit",
     "compare_schemes",
     "explain",
     "match",
