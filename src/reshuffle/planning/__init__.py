@@ -2,9 +2,8 @@
 
 from reshuffle.planning.compare import SchemeComparison, SchemeRow, compare_schemes
 from reshuffle.planning.explained_fit import Explanation
-from reshuffle.planning.matched_step import Match, ScalingRule
+from reshuffle.planning.matching import Match, ScalingRule, match
 from reshuffle.planning.missed_optimum import explain
-from reshuffle.planning.nearest_step import match
 from reshuffle.planning.recommended import plan
 from reshuffle.planning.training_plan import Plan, PlannedRecipe
 
