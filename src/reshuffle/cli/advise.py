@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     import reshuffle as rs
     from reshuffle._arrays import FloatArray
-    from reshuffle.planning.kept_promise import KeptPromise
+    from reshuffle.planning import HoldoutCheck
 
 _LARGEST = 1e100
 _FEWEST_ROWS = 3
@@ -202,7 +202,7 @@ class Advice:
         Standard deviations of the targets.
     of_targets, errors_of_targets : (t,) or None
         The expected test error of each of several targets, in units of its own squared, and its standard error.
-    check : KeptPromise or None
+    check : HoldoutCheck or None
         How the recommendation does on held-out rows.
     test : str or None
         Where these are.
@@ -215,7 +215,7 @@ class Advice:
     deviations: "FloatArray"
     of_targets: "FloatArray | None" = None
     errors_of_targets: "FloatArray | None" = None
-    check: "KeptPromise | None" = None
+    check: "HoldoutCheck | None" = None
     test: str | None = None
     seed: int = 0
 
@@ -241,10 +241,8 @@ class Advice:
 
     def tried(self, held_out: tuple[Any, Any], test: str, seed: int) -> "Advice":
         """The same with its result on held-out rows."""
-        from reshuffle.planning.kept_promise import held_to
-
         X, y = held_out
-        check = held_to(self.plan, X, y[:, 0] if self.is_single else y / self.units, seed=seed)
+        check = self.plan.check_on(X, y[:, 0] if self.is_single else y / self.units, seed=seed)
         return replace(self, check=check, test=test, seed=seed)
 
     @property
@@ -350,16 +348,30 @@ def remarks(advice: Advice) -> list[str]:
             if math.isfinite(error)
             else number(advice.error(value)[0], 4)
             for value, error in (
-                (check.mean_run, check.standard_error),
-                (check.promised, check.promised_error),
+                (check.found, check.found_error),
+                (check.predicted, check.predicted_error),
             )
         )
         lines.append(
             f"On the {check.rows} rows of {advice.test} the mean over all orders really has {achieved}, and one "
             f"run that was trained (seed {advice.seed}) {number(advice.error(check.single_run)[0], 4)}; expected "
-            f"was {expected}, which is {'within' if check.is_kept else 'not within'} two standard errors."
+            f"was {expected}, which is {'within' if check.agrees else 'not within'} two standard errors."
         )
     return lines
+
+
+def _tested(path: str | None, check: "HoldoutCheck") -> dict[str, Any]:
+    """The check on held-out rows, for JSON."""
+    return {
+        "path": path,
+        "promised": check.predicted,
+        "promised_error": check.predicted_error,
+        "mean_run": check.found,
+        "standard_error": check.found_error,
+        "single_run": check.single_run,
+        "of_outputs": check.of_outputs,
+        "rows": check.rows,
+    }
 
 
 def choices(advice: Advice) -> list[dict[str, Any]]:
@@ -374,8 +386,8 @@ def choices(advice: Advice) -> list[dict[str, Any]]:
             *(("runner-up", other) for other in plan.runners_up[:_RUNNERS_UP]),
         )
     ]
-    size, share, when = _places(plan)
-    errors = _expected_errors(plan)[size]
+    _, size, share, when = plan.best.place
+    errors = plan.errors[size]
     for name, other in (("rate too large", len(plan.shares) - 1), ("rate too small", max(share - 3, 0))):
         if other != share:
             step = best.step * float(plan.shares[other]) / best.share
@@ -413,31 +425,13 @@ def _choice(
     }
 
 
-def _places(plan: "rs.Plan") -> tuple[int, int, int]:
-    """Where the best recipe stands among the batch sizes, the shares of the safe step, and the epochs."""
-    import numpy as np
-
-    best = plan.best
-    pairs = ((plan.batch_sizes, best.batch_size), (plan.shares, best.share), (plan.epochs, best.epochs))
-    size, share, when = (int(np.argmin(np.abs(values - value))) for values, value in pairs)
-    return size, share, when
-
-
-def _expected_errors(plan: "rs.Plan") -> "FloatArray":
-    """Of all batch sizes, steps and epochs under the penalty of the best recipe, (B, S, E)."""
-    import numpy as np
-
-    place = int(np.argmin(np.abs(plan.penalties - plan.best.penalty)))
-    return np.asarray(plan.mean_squares[place] + plan.spreads[place])
-
-
 def curves(advice: Advice) -> list[Series]:
     """The expected test error along the epochs: as recommended, with other learning rates, with all rows."""
     import numpy as np
 
     plan = advice.plan
-    size, share, _ = _places(plan)
-    errors = _expected_errors(plan)
+    _, size, share, _ = plan.best.place
+    errors = plan.errors
     rate = number(plan.best.step, 3)
     wanted = {(size, share): f"recommended: batches of {plan.best.batch_size}, learning rate {rate}"}
     for other, word in ((len(plan.shares) - 1, "larger"), (max(share - 3, 0), "smaller")):
@@ -541,7 +535,7 @@ def _record(advice: Advice, code: dict[str, str]) -> dict[str, Any]:
         "ridge": vars(plan.ridge),
         "coefficients": np.asarray(slopes).reshape(data.X.shape[1], -1) * advice.units,
         "intercept": np.atleast_1d(intercept) * advice.units,
-        "test": None if advice.check is None else {"path": advice.test, **vars(advice.check)},
+        "test": None if advice.check is None else _tested(advice.test, advice.check),
         "snippets": code,
     }
 
@@ -578,7 +572,7 @@ def _picture(advice: Advice) -> "Picture":
     ax.errorbar(best.epochs, height, yerr=error, fmt="o", color=plotting.COLOURS[0], **style,
                 label=f"expected after {best.epochs} epochs, ± its standard error")  # fmt: skip
     if check is not None:
-        height, error = advice.error(check.mean_run, check.standard_error)
+        height, error = advice.error(check.found, check.found_error)
         # A little to the right of what was expected.
         ax.errorbar(1.15 * best.epochs, height, yerr=error if np.isfinite(error) else None, fmt="s",
                     color="black", **style, label=f"on {check.rows} held-out rows")  # fmt: skip

@@ -201,7 +201,7 @@ def _metrics(text: str) -> list[str]:
 def _auto_steps(problem: "rs.LeastSquares", over: dict[str, Any], fixed: dict[str, Any]) -> list[float]:
     """A grid for all schemes and batches alike: steps must be, in a table."""
     from reshuffle.grid import sweep as grids
-    from reshuffle.planning.mean_steps_left_out import auto_steps
+    from reshuffle.planning.loo_grid import auto_steps
 
     made = grids.dimensions(
         {name: values for name, values in over.items() if values is not None} | {"step": [1.0]}, {}

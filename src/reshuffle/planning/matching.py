@@ -16,8 +16,7 @@ from reshuffle._display import Displayed, Table, plain
 from reshuffle._uncertainty import factor, significant
 from reshuffle.errors import UnsupportedError
 from reshuffle.grid.metrics import evaluate
-from reshuffle.planning.mean_steps_left_out import Spectrum
-from reshuffle.planning.spread_estimate import SpreadEstimate
+from reshuffle.planning.loo_grid import Spectrum, SpreadEstimate
 from reshuffle.run import Run, critical_step
 from reshuffle.run.critical_steps import CriticalStep
 from reshuffle.schemes import base

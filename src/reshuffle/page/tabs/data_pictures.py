@@ -46,7 +46,7 @@ def choices_picture(plan: "rs.Plan") -> Picture:
 
     ax = drawing.axes("learning rate", "error, stopped in time (RMSE)")
     drawing.logarithmic(ax, "x")
-    place = int(np.argmin(np.abs(plan.penalties - plan.best.penalty)))
+    place = plan.best.place[0]
     roots = np.sqrt(plan.at_best_epoch)
     columns: dict[str, list[float | str]] = {"batch_size": [], "learning_rate": [], "rmse": []}
     for size, safe, row, colour in zip(
