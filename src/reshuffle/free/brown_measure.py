@@ -198,7 +198,7 @@ class Brown:
 
     @cached_property
     def is_radial(self) -> bool:
-        """Whether the measure is the same in six directions from 0, as it is for every R-diagonal element."""
+        """True where the measure is the same in six directions from 0, as for every R-diagonal element."""
         middle, width, height = self._rim
         if abs(middle) > 0.2 * max(width, height):
             return False
@@ -358,7 +358,7 @@ def _hermitised(p: Expression) -> Expression:
 
 @dataclass(frozen=True)
 class Plane:
-    """What is known of points z of the plane, each of shape (points,).
+    """Solutions at points z of the plane, each field of shape (points,).
 
     Attributes
     ----------
@@ -465,7 +465,7 @@ class Hermitised(System):
         return np.asarray(answer.transpose(0, 2, 1))
 
     def points(self, z: Complex) -> Plane:
-        """Return what is known of points z (points,)."""
+        """Return the solutions at points z (points,)."""
         together = max(16, ENTRIES // self.unknowns**2)
         with SINGLE_THREAD, progress.working(f"the Brown measure by {self.expression!r}"):
             start, reached = self._above(z, together)
@@ -514,7 +514,7 @@ class Hermitised(System):
         return unknowns, reached
 
     def _lifted(self, z: Complex, start: Complex, reached: NDArray[np.bool_]) -> Plane:
-        """Return what two heights above the plane tell, where it cannot be reached.
+        """Return the limit of two heights above the plane, where it cannot be reached.
 
         In a hole all of the resolvent vanishes, and the unknowns are infinite. The error is the difference
         of the two; the answer is extrapolated, and is closer.
@@ -534,7 +534,7 @@ class Hermitised(System):
         return Plane(potential, density, depth, np.where(good, error, np.inf), good)
 
     def _lowered(self, z: Complex, start: Complex, reached: NDArray[np.bool_]) -> list[Plane]:
-        """Return what is known at twice the lowest height and at the lowest, by steps down from the usual one.
+        """Return the solutions at twice the lowest height and at the lowest, by steps down from the usual one.
 
         In a hole the unknowns are nearly powers of the height. What gets lost is followed from the top.
         """
@@ -563,7 +563,7 @@ class Hermitised(System):
         return found
 
     def _points(self, z: Complex, start: Complex, reached: NDArray[np.bool_]) -> Plane:
-        """Return what is known on the plane, from unknowns above it."""
+        """Return the solutions on the plane, from unknowns above it."""
         self.height = HEIGHT
         with np.errstate(all="ignore"):
             lifted = self._entry(self.evaluate(self.base(z, np.zeros(len(z))), start).resolvent)

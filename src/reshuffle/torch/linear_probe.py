@@ -15,6 +15,7 @@ from reshuffle.torch.samples import (
     checked_outputs,
     device_of,
     moved,
+    one_hot,
     pairs,
     placed,
     require_deterministic,
@@ -130,17 +131,8 @@ def probe(
         if classes is not None:
             raise ValueError(f"classes must be None where targets are numbers, but it is {classes!r}.")
         return Probe(LeastSquares(X, targets.astype(np.float64)), None, has_bias, backbone)
-    if targets.ndim != 1:
-        raise ValueError(
-            "targets must be one class per sample, or real numbers, but they are whole numbers of shape "
-            f"{targets.shape}."
-        )
-    largest = max(int(targets.max()), 0)
-    count = largest + 1 if classes is None else _arrays.whole_number("classes", classes, 1)
-    if targets.min() < 0 or largest >= count:
-        wrong = int(targets.min()) if targets.min() < 0 else largest
-        raise ValueError(f"targets must be classes from 0 to {count - 1}, but one is {wrong}.")
-    return Probe(LeastSquares(X, np.eye(count)[targets]), count, has_bias, backbone)
+    y = one_hot(targets, None if classes is None else _arrays.whole_number("classes", classes, 1))
+    return Probe(LeastSquares(X, y), y.shape[1], has_bias, backbone)
 
 
 def _features(backbone: Any, loader: Any, has_bias: bool, device: Any) -> tuple[FloatArray, AnyArray]:

@@ -209,8 +209,6 @@ def collected(loader: Any, where: Any) -> tuple[Any, AnyArray]:
 def responses(targets: AnyArray, outputs: int) -> tuple[FloatArray, int | None]:
     """Responses (n, t) of t outputs, and the number of classes, None for targets that are numbers.
 
-    A class is 1 for the sample's own output and 0 for the others.
-
     >>> responses(np.array([1, 0]), 2)
     (array([[0., 1.],
            [1., 0.]]), 2)
@@ -223,12 +221,21 @@ def responses(targets: AnyArray, outputs: int) -> tuple[FloatArray, int | None]:
                 f"{outputs}."
             )
         return numbers, None
-    if targets.ndim != 1 or targets.min() < 0 or targets.max() >= outputs:
-        wrong = f"their shape is {targets.shape}"
-        if targets.ndim == 1:
-            wrong = f"one is {targets.max() if targets.min() >= 0 else targets.min()}"
+    return one_hot(targets, outputs), outputs
+
+
+def one_hot(labels: AnyArray, classes: int | None) -> FloatArray:
+    """Responses (n, classes) of whole numbers (n,): 1 for the sample's own class and 0 for the others."""
+    if labels.ndim != 1:
         raise ValueError(
-            f"targets that are whole numbers must be classes from 0 to {outputs - 1}, one per sample, as the model "
-            f"has {outputs} outputs, but {wrong}."
+            "targets must be one class per sample, or real numbers, but they are whole numbers of shape "
+            f"{labels.shape}."
         )
-    return np.eye(outputs)[targets], outputs
+    smallest, largest = int(labels.min()), max(int(labels.max()), 0)
+    count = largest + 1 if classes is None else classes
+    if smallest < 0 or largest >= count:
+        wrong = smallest if smallest < 0 else largest
+        raise ValueError(
+            f"targets must be classes from 0 to {count - 1}, but one is {wrong}; every class has its own output."
+        )
+    return np.eye(count)[labels]
