@@ -411,6 +411,22 @@ class LeastSquares:
         return self.reduction.space
 
     @property
+    def row_weights(self) -> FloatArray:
+        """Sample weights (n,), ones if there are none."""
+        return np.ones(self.n) if self.sample_weight is None else self.sample_weight
+
+    @property
+    def centring_factors(self) -> FloatArray:
+        """a_i = W / (W - w_i) (n,), for weights w of sum W.
+
+        Centred rows add up to zero, so that all others know the one that is left out; with as many columns as rows
+        they predict it perfectly. Centred by the mean of the others row i is a_i x_i, and X'X and X'y of the others
+        are those of all rows less a_i x_i x_i' and a_i x_i y_i.
+        """
+        weights = self.row_weights
+        return np.asarray(weights.sum() / (weights.sum() - weights))
+
+    @property
     def rank(self) -> int:
         """The numerical rank of X."""
         return self.row_space.dimension
