@@ -24,7 +24,7 @@ from reshuffle.run import Run
 from reshuffle.schemes.base import Scheme
 
 FORMAT = 2
-"""Of the files: another one makes other names."""
+"""Version of the files: another one makes other names."""
 _DIGEST = 64
 _WORDS = ("key", "error_kind", "reason")
 
@@ -39,9 +39,9 @@ class Cache:
     Attributes
     ----------
     found : int
-        How many answers were taken from it.
+        Number of answers that were taken from it.
     distrusted : int
-        How many files were there but not whole, or not what their name says.
+        Number of files that were damaged, or not what their name says.
     """
 
     def __init__(self, folder: Any):

@@ -429,127 +429,86 @@ def _at_end(
     return Quantity(name, label, unit, (), per_output, has_error)
 
 
+def _simple(name: str, label: str, has_error: bool = False, **others: Any) -> Metric:
+    """A metric with one quantity: the method of a run that has its name, and the one of its error."""
+
+    def asked(run: Run, epochs: FloatArray) -> Found:
+        error = getattr(run, f"{name}_error")(epochs) if has_error else 0.0
+        return run.error_kind, {name: (getattr(run, name)(epochs), error)}
+
+    return Metric(name, (Quantity(name, label, has_error=has_error, **others),), asked)
+
+
+_RISK = (
+    _curve("risk", "risk of the mean iterate", True),
+    _curve("risk_frozen", "risk of what is never learned"),
+    _curve("risk_bias", "risk of what is not learned yet"),
+    _curve("risk_cross", "cross term of what is frozen and what is learned"),
+    _curve("risk_variance", "risk from the noise in the responses"),
+)
+_EXPECTED_RISK = (
+    _curve("expected_risk", "expected risk of a single run", True),
+    _curve("expected_risk_mean", "risk of the mean iterate"),
+    _curve("expected_risk_spread", "risk that shuffling adds", True),
+)
+_LEAVE_ONE_OUT = (
+    _curve("leave_one_out", "test error by leave-one-out, noise included", True),
+    _curve("leave_one_out_standard_error", "standard error of leave-one-out, as rows are a sample"),
+)
+_EXPECTED_LOSS = (
+    _curve("expected_training_loss", "expected training loss of a single run", True),
+    _curve("expected_training_loss_spread", "training loss that shuffling adds", True),
+)
+_PER_COLUMN = "unit of y per unit of the column"
+_LIMIT = (
+    _at_end("limit_training_loss", "training loss in the limit of many epochs", _SQUARE, True, True),
+    _at_end("limit_risk", "risk in the limit of many epochs", _SQUARE, True, True),
+)
+_DISTANCE = (
+    _at_end("limit_distance", "distance of the limit from least squares", "unit of y per unit of X", True),
+)
+_BEST = (
+    _at_end("best_epoch", "epoch to stop at", "epochs", False, True),
+    _at_end("best_epoch_risk", "risk there, or leave-one-out if the truth is unknown", _SQUARE, True, True),
+    _at_end("best_epoch_standard_error", "standard error of leave-one-out there", _SQUARE, False, True),
+)
+_RATE = (
+    _at_end("rate", "factor of the slowest mode per epoch", has_error=True),
+    _at_end("converges", "1 if the mean iterate converges, else 0"),
+)
+_SQUARE_RATE = (
+    _at_end("mean_square_rate", "factor of the mean square of a run per epoch", has_error=True),
+    _at_end("mean_square_converges", "1 if single runs converge in mean square, else 0"),
+)
+
+
+def _second_moment_operations(run: Run, epochs: FloatArray) -> float:
+    return run.second_moment_choice(epochs).method.operations
+
+
 _TABLE = (
-    Metric(
-        "risk",
-        (
-            _curve("risk", "risk of the mean iterate", True),
-            _curve("risk_frozen", "risk of what is never learned"),
-            _curve("risk_bias", "risk of what is not learned yet"),
-            _curve("risk_cross", "cross term of what is frozen and what is learned"),
-            _curve("risk_variance", "risk from the noise in the responses"),
-        ),
-        _risk,
-        needs_truth=True,
-    ),
-    Metric(
-        "expected_risk",
-        (
-            _curve("expected_risk", "expected risk of a single run", True),
-            _curve("expected_risk_mean", "risk of the mean iterate"),
-            _curve("expected_risk_spread", "risk that shuffling adds", True),
-        ),
-        _expected_risk,
-        needs_truth=True,
-        operations=lambda run, epochs: run.second_moment_choice(epochs).method.operations,
-    ),
-    Metric(
-        "leave_one_out",
-        (
-            _curve("leave_one_out", "test error by leave-one-out, noise included", True),
-            _curve("leave_one_out_standard_error", "standard error of leave-one-out, as rows are a sample"),
-        ),
-        _leave_one_out,
-        uses_mean_map=False,
-    ),
-    Metric(
-        "training_loss",
-        (_curve("training_loss", "training loss of the mean iterate", True),),
-        lambda run, epochs: (
-            run.error_kind,
-            {"training_loss": (run.training_loss(epochs), run.training_loss_error(epochs))},
-        ),
-    ),
-    Metric(
-        "expected_training_loss",
-        (
-            _curve("expected_training_loss", "expected training loss of a single run", True),
-            _curve("expected_training_loss_spread", "training loss that shuffling adds", True),
-        ),
-        _expected_training_loss,
-    ),
-    Metric(
-        "excess_training_loss",
-        (_curve("excess_training_loss", "training loss above that of least squares"),),
-        lambda run, epochs: (run.error_kind, {"excess_training_loss": run.excess_training_loss(epochs)}),
-    ),
-    Metric(
-        "degrees_of_freedom",
-        (Quantity("degrees_of_freedom", "degrees of freedom of the fit", "1", per_output=False),),
-        lambda run, epochs: (run.error_kind, {"degrees_of_freedom": run.degrees_of_freedom(epochs)}),
-    ),
-    Metric(
-        "iterate",
-        (
-            Quantity(
-                "iterate",
-                "mean iterate",
-                "unit of y per unit of the column",
-                ("epochs", "parameter"),
-                has_error=True,
-            ),
-        ),
-        lambda run, epochs: (run.error_kind, {"iterate": (run.iterate(epochs), run.iterate_error(epochs))}),
-    ),
-    Metric(
-        "limit",
-        (
-            _at_end("limit_training_loss", "training loss in the limit of many epochs", _SQUARE, True, True),
-            _at_end("limit_risk", "risk in the limit of many epochs", _SQUARE, True, True),
-        ),
-        _limit,
-        diverged=lambda rate, error: dict.fromkeys(("limit_training_loss", "limit_risk"), math.inf),
-    ),
+    Metric("risk", _RISK, _risk, needs_truth=True),
+    Metric("expected_risk", _EXPECTED_RISK, _expected_risk, True, operations=_second_moment_operations),
+    Metric("leave_one_out", _LEAVE_ONE_OUT, _leave_one_out, uses_mean_map=False),
+    _simple("training_loss", "training loss of the mean iterate", has_error=True),
+    Metric("expected_training_loss", _EXPECTED_LOSS, _expected_training_loss),
+    _simple("excess_training_loss", "training loss above that of least squares"),
+    _simple("degrees_of_freedom", "degrees of freedom of the fit", unit="1", per_output=False),
+    _simple("iterate", "mean iterate", has_error=True, unit=_PER_COLUMN, dims=("epochs", "parameter")),
+    Metric("limit", _LIMIT, _limit, diverged=lambda rate, error: {each.name: math.inf for each in _LIMIT}),
     Metric(
         "limit_distance",
-        (
-            _at_end(
-                "limit_distance", "distance of the limit from least squares", "unit of y per unit of X", True
-            ),
-        ),
+        _DISTANCE,
         _limit_distance,
         diverged=lambda rate, error: {"limit_distance": math.inf},
     ),
+    Metric("best_epoch", _BEST, _best_epoch, operations=lambda run, epochs: run.best_epoch_operations),
     Metric(
-        "best_epoch",
-        (
-            _at_end("best_epoch", "epoch to stop at", "epochs", False, True),
-            _at_end(
-                "best_epoch_risk", "risk there, or leave-one-out if the truth is unknown", _SQUARE, True, True
-            ),
-            _at_end(
-                "best_epoch_standard_error", "standard error of leave-one-out there", _SQUARE, False, True
-            ),
-            _at_end("best_epoch_gap", "how much smaller it could be at another epoch", _SQUARE, False, True),
-        ),
-        _best_epoch,
-        operations=lambda run, epochs: run.best_epoch_operations,
-    ),
-    Metric(
-        "stability",
-        (
-            _at_end("rate", "factor of the slowest mode per epoch", has_error=True),
-            _at_end("converges", "1 if the mean iterate converges, else 0"),
-        ),
-        _stability,
-        diverged=lambda rate, error: {"rate": (rate, error), "converges": 0.0},
+        "stability", _RATE, _stability, diverged=lambda rate, error: {"rate": (rate, error), "converges": 0.0}
     ),
     Metric(
         "mean_square_stability",
-        (
-            _at_end("mean_square_rate", "factor of the mean square of a run per epoch", has_error=True),
-            _at_end("mean_square_converges", "1 if single runs converge in mean square, else 0"),
-        ),
+        _SQUARE_RATE,
         _mean_square_stability,
         diverged=lambda rate, error: {"mean_square_rate": (math.inf, math.inf), "mean_square_converges": 0.0},
     ),

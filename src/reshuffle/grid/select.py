@@ -44,7 +44,7 @@ def part(answer: Any, dims: tuple[str, ...], chosen: dict[str, Any]) -> "DataArr
 
 
 def is_geometric(values: Any) -> bool:
-    """Whether values are more evenly spread in their logarithm.
+    """True if values are more evenly spread in their logarithm.
 
     >>> is_geometric([1, 2, 4, 8]), is_geometric([1, 2, 3, 4]), is_geometric([0.0, 0.1, 1.0])
     (True, False, False)
@@ -77,7 +77,7 @@ def edges(values: Any) -> FloatArray:
 
 
 def middle(values: Any, number: int) -> float:
-    """Where one of the points stands."""
+    """The position of one of the points on an axis."""
     points = np.asarray(values)
     return float(points[number]) if is_numeric(points) else float(number)
 
@@ -105,13 +105,13 @@ def label(value: Any) -> str:
 
 
 def words(array: "DataArray") -> str:
-    """What an array is called, with its unit if it has one."""
+    """The label of an array, with its unit if it has one."""
     name, unit = array.attrs.get("long_name", array.name), array.attrs.get("units", "")
     return f"{name}, {unit}" if unit not in ("", "1", name) else str(name)
 
 
 def is_numeric(values: Any) -> bool:
-    """Whether points stand where their numbers are: finite and in a row, not words."""
+    """True if points are placed by their values: finite numbers in ascending or descending order."""
     points = np.asarray(values)
     if points.dtype.kind not in "iuf" or not np.isfinite(points).all():
         return False

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _EPOCHS = (1, 3, 10, 30, 100, 300, 1000)
 _ATTEMPTS = 5
-"""How often work is begun anew after data were lost with the workers that had them."""
+"""Attempts at work whose data were lost with the workers that had them."""
 
 
 def sweep(
@@ -212,7 +212,7 @@ _DIMENSIONS: dict[str, tuple[Callable[[str, Any], Any], str, str]] = {
     "average": (_average, "average of the iterates", ""),
     "seed": (lambda name, value: _arrays.whole_number(name, value, 0), "seed of the problem", ""),
 }
-"""What a grid may run over: the check of a value, the label and the unit."""
+"""Dimensions of a grid: the check of a value, the label and the unit."""
 _OF_BATCHES = ("batches", "batch_size")
 _NOT_OF_DESCENT = ("scheme", "seed", "drop_last", *_OF_BATCHES)
 

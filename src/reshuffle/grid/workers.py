@@ -1,4 +1,4 @@
-"""Where the points of a grid are computed: in this process, in processes of joblib, or by the workers of Dask."""
+"""Executors of a grid: this process, processes of joblib, or the workers of Dask."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ class Here:
     """Computes one part after the other, in this process."""
 
     losses: tuple[type[BaseException], ...] = ()
-    """What is raised where data are lost with those who had them, so that the work must begin anew."""
+    """Exceptions that tell that shared data are lost, so that the work must begin anew."""
     workers = 1
 
     def compute(
@@ -38,7 +38,7 @@ class Processes(Here):
     def compute(
         self, function: Callable[..., Iterator[Any]], data: Sequence[Any], parts: Sequence[Part]
     ) -> Iterator[Any]:
-        """The same; joblib puts large arrays where all processes can read them."""
+        """As above; joblib puts large arrays where all processes can read them."""
         threads = max(1, (os.cpu_count() or 1) // self.workers)
         with self._joblib.parallel_config("loky", n_jobs=self.workers, inner_max_num_threads=threads):
             parallel = self._joblib.Parallel(return_as="generator_unordered")
@@ -66,7 +66,7 @@ class DaskWorkers(Here):
     def compute(
         self, function: Callable[..., Iterator[Any]], data: Sequence[Any], parts: Sequence[Part]
     ) -> Iterator[Any]:
-        """The same; tasks that are left when nobody waits for them any more are cancelled."""
+        """As above; tasks that are left when nobody waits for them any more are cancelled."""
         client = self._client
         used = {number: client.scatter(data[number], broadcast=True, hash=False) for number, _ in parts}
         pending = {
