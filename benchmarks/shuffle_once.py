@@ -24,7 +24,7 @@ def orders_side_by_side() -> Table:
         problem = rs.gaussian(n, p, noise=0.5, seed=1)
 
         def run(problem: rs.LeastSquares = problem, batches: int = batches) -> rs.Run:
-            return rs.descend(problem, rs.ShuffleOnce(batches), alpha=0.3)
+            return rs.descend(problem, rs.ShuffleOnce(batches=batches), alpha=0.3)
 
         questions = {
             "iterate": (lambda run: run.iterate(EPOCHS), _iterates),

@@ -34,7 +34,7 @@ def spectra():
         full = asymptotics.marchenko_pastur(aspect, alpha)
         end = 1.02 * full.support[0][1]
         for ax, batches in zip(row, BATCHES, strict=True):
-            run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=alpha)
+            run = rs.descend(problem, rs.RandomReshuffling(batches=batches), alpha=alpha)
             eigenvalues = run.epoch.decay_rates[~run.epoch.modes.frozen]
             law = asymptotics.batch_spectrum(aspect, alpha, batches)
             # Frozen directions are zeros of the whole spectrum, which the histogram counts.
@@ -63,7 +63,7 @@ def learning_curves():
         for batches in (1, 2, 4):
             for seed in range(4):
                 problem = rs.gaussian(n, round(aspect * n), noise=noise, seed=seed)
-                run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=alpha)
+                run = rs.descend(problem, rs.RandomReshuffling(batches=batches), alpha=alpha)
                 ax.plot(epochs, run.risk(epochs).total, color=COLOURS[batches], linewidth=0.5, alpha=0.6)
             curve = asymptotics.learning_curve(aspect, alpha, batches, noise=noise)
             plotting.risk_curve(curve.risk(epochs), label=name(batches), colour=COLOURS[batches], ax=ax)

@@ -130,7 +130,7 @@ def linear_scaling(n: int, p: int, time: float, halvings: int, seed: int) -> Res
 def _with_replacement(problem: rs.LeastSquares) -> tuple[float, float, float]:
     """The remark's change of time; and the error of a mean step by hand if the noise enters with + and with -."""
     batches, step = 4, 0.05
-    run = rs.descend(problem, rs.WithReplacement(batches), step=step)
+    run = rs.descend(problem, rs.WithReplacement(batches=batches), step=step)
     full = rs.descend(problem, rs.FullBatch(), step=step)
     when = np.array([1, 7, 50])
     difference = float(np.abs(run.iterate(when) - full.iterate(batches * when)).max())
@@ -184,7 +184,7 @@ def limit_vectors(n: int, p: int, count: int, seed: int) -> Result:
     }
     # Two samples of one feature, at the step where Z vanishes but Xtilde does not: 1 - 2 step Z = 1.
     cases = [rs.LeastSquares([[1.0], [2.0]], responses) for responses in ([1.0, 0.0], [0.0, 0.0])]
-    runs = [rs.descend(case, rs.RandomReshuffling(2), step=(1 + 4) / (1 * 4)) for case in cases]
+    runs = [rs.descend(case, rs.RandomReshuffling(batches=2), step=(1 + 4) / (1 * 4)) for case in cases]
     drift, still = (np.abs(run.iterate([1, 10, 100])[:, 0]) for run in runs)
     replaced = max(under[2].max(), over[2].max())
     claims = [
@@ -221,7 +221,7 @@ def limit_vectors(n: int, p: int, count: int, seed: int) -> Result:
 
 def two_batch(n: int, p: int, draws: int, seed: int) -> Result:
     """The risk inside the interval that Z alone allows; and many small problems at the step that is called safe."""
-    problem, two = rs.gaussian(n, p, noise=0.5, seed=seed), rs.RandomReshuffling(2)
+    problem, two = rs.gaussian(n, p, noise=0.5, seed=seed), rs.RandomReshuffling(batches=2)
     alpha = 0.5 * rs.critical_step(problem, rs.FullBatch())
     when = np.unique(np.geomspace(1, 1000, 60).round())
     runs = [rs.descend(problem, two, alpha=alpha / 2**k) for k in range(4)]
@@ -292,9 +292,9 @@ def _at_the_allowed_step(rng: np.random.Generator) -> tuple[float, float]:
     # Full batch must converge at twice the step of a visit.
     largest = rs.critical_step(problem, rs.FullBatch())
     step = 0.999 * largest / 2
-    decay_rates = rs.Epoch(problem, rs.RandomReshuffling(2), step).decay_rates
+    decay_rates = rs.Epoch(problem, rs.RandomReshuffling(batches=2), step).decay_rates
     Z_norm = float(np.abs(decay_rates).max()) / (2 * step)
-    rate = rs.descend(problem, rs.RandomReshuffling(2), step=step).stability().rate
+    rate = rs.descend(problem, rs.RandomReshuffling(batches=2), step=step).stability().rate
     return rate, Z_norm / (2 / largest)
 
 
@@ -306,7 +306,7 @@ def fixed_dimension(rows: int, p: int, batches: int, alpha: float, epochs: int, 
     truth = rng.standard_normal(p) / np.sqrt(p)
     eta = noise * rng.standard_normal(n)
     problem = rs.LeastSquares(X, X @ truth + eta, beta_star=truth, noise=noise)
-    run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=alpha)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=batches), alpha=alpha)
     U, s, Vt = np.linalg.svd(X, full_matrices=False)
     values, when = s**2 / n, np.arange(epochs + 1)
     # alpha lambda (1 - p(lambda)), in closed form.

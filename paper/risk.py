@@ -233,7 +233,7 @@ def _simulated(
     problem: rs.LeastSquares, batches: int, share: float, epochs: int, runs: int, seed: int
 ) -> tuple[rs.Risk, rs.Estimate, rs.Estimate]:
     """The risk at a share of the largest step: exact, simulated of the mean iterate, and of single runs."""
-    visited, when = rs.RandomReshuffling(batches), np.arange(epochs + 1)
+    visited, when = rs.RandomReshuffling(batches=batches), np.arange(epochs + 1)
     step = share * rs.critical_step(problem, visited)
     risk = rs.descend(problem, visited, step=step).risk(when)
     simulation = rs.simulate(problem, visited, step=step, epochs=when, runs=runs, seed=seed, fresh_noise=True)
@@ -336,7 +336,7 @@ def early_stopping(n: int, p: int, noise: float, count: int, seed: int) -> Resul
     left, right = picture.subplots(1, 2)
     for row, batches in enumerate(numbers):
         for column, alpha in enumerate(alphas):
-            best = rs.descend(problem, rs.RandomReshuffling(batches), alpha=float(alpha)).best_epoch()
+            best = rs.descend(problem, rs.RandomReshuffling(batches=batches), alpha=float(alpha)).best_epoch()
             epochs[row, column], risks[row, column] = best.epoch, best.risk
         left.plot(alphas, epochs[row], marker="o", markersize=3, **look("reshuffling", batches))
         right.plot(alphas, risks[row], marker="o", markersize=3, **look("reshuffling", batches))

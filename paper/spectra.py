@@ -145,7 +145,7 @@ def shrinkage(p: int, alpha: float, sizes: list[int], seed: int) -> Result:
     for column, n in enumerate(sizes):
         problem = rs.gaussian(n, p, covariance=x, seed=seed)
         for row, batches in enumerate(BATCHES):
-            epoch = rs.Epoch(problem, rs.RandomReshuffling(batches), alpha / batches)
+            epoch = rs.Epoch(problem, rs.RandomReshuffling(batches=batches), alpha / batches)
             distances[row, column] = np.linalg.norm(epoch.Z - np.diag(exact[row]), 2)
             simulated[row] = np.diagonal(epoch.Z)
             if batches == 4:

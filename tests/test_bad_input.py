@@ -1,6 +1,7 @@
 """Bad input: an error that names the argument, the allowed range and the value."""
 
 import math
+import re
 from itertools import permutations, product
 
 import numpy as np
@@ -93,7 +94,7 @@ def test_features_that_are_not_numbers(value, message):
 )
 def test_batches_that_are_none(kind, batches, message):
     with pytest.raises(ValueError, match=message):
-        rs.descend(problem, kind(batches), step=0.1)
+        rs.descend(problem, kind(batches=batches), step=0.1)
 
 
 @pytest.mark.parametrize("name", ["step", "alpha"])
@@ -180,8 +181,8 @@ def test_simulations_that_are_none(arguments, message):
 def test_every_kind_of_table_is_accepted_and_left_alone(convert):
     table = convert(X)
     before = pd.DataFrame(table).copy()
-    run = rs.descend(rs.LeastSquares(table, pd.Series(y)), rs.RandomReshuffling(3), step=0.001)
-    expected = rs.descend(problem, rs.RandomReshuffling(3), step=0.001)
+    run = rs.descend(rs.LeastSquares(table, pd.Series(y)), rs.RandomReshuffling(batches=3), step=0.001)
+    expected = rs.descend(problem, rs.RandomReshuffling(batches=3), step=0.001)
     np.testing.assert_allclose(run.iterate(20), expected.iterate(20), rtol=1e-12)
     assert pd.DataFrame(table).equals(before)
 
@@ -216,7 +217,11 @@ def test_any_finite_data_gives_numbers_or_a_clear_error(data):
     tiny = rs.LeastSquares(features, responses, beta_star=np.zeros(p), noise=1.0)
     if _is_refused_for_its_scales(tiny):
         return
-    for scheme in (rs.FullBatch(), rs.RandomReshuffling(batches), rs.WithReplacement(batches)):
+    for scheme in (
+        rs.FullBatch(),
+        rs.RandomReshuffling(batches=batches),
+        rs.WithReplacement(batches=batches),
+    ):
         run = rs.descend(tiny, scheme, step)
         epochs = np.array([0, 1, 5, 1000, math.inf])
         for answer in (run.iterate(epochs), run.training_loss(epochs), run.risk(epochs).total):
@@ -323,7 +328,7 @@ def test_numbers_beyond_every_range():
     with pytest.raises(ValueError, match="step must be a finite number >= 0"):
         rs.descend(problem, rs.FullBatch(), 10**400)
     with pytest.raises(ValueError, match="batches must be a whole number of at least 1"):
-        rs.RandomReshuffling(10**400)
+        rs.RandomReshuffling(batches=10**400)
     with pytest.raises(TypeError, match="batches must be a whole number >= 1 or a list of index arrays"):
         rs.RandomReshuffling([[0, [1]], [2]])
     with pytest.raises(ValueError, match=r"batches\[1\] must hold row indices"):
@@ -332,7 +337,7 @@ def test_numbers_beyond_every_range():
 
 
 def test_a_step_of_zero_has_a_risk_interval():
-    interval = rs.descend(known, rs.RandomReshuffling(2), 0.0).risk_interval([0, 5, math.inf])
+    interval = rs.descend(known, rs.RandomReshuffling(batches=2), 0.0).risk_interval([0, 5, math.inf])
     np.testing.assert_allclose(interval.upper, interval.lower)
 
 
@@ -353,20 +358,20 @@ def test_a_step_of_zero_has_a_risk_interval():
 )
 def test_recipes_that_are_none(arguments, message):
     with pytest.raises(ValueError, match=message):
-        rs.descend(problem, rs.RandomReshuffling(2), **arguments)
+        rs.descend(problem, rs.RandomReshuffling(batches=2), **arguments)
     if "alpha" not in arguments:
         with pytest.raises(ValueError, match=message):
-            rs.simulate(problem, rs.RandomReshuffling(2), epochs=1, runs=4, **arguments)
+            rs.simulate(problem, rs.RandomReshuffling(batches=2), epochs=1, runs=4, **arguments)
 
 
 def test_schedules_that_are_too_short():
-    run = rs.descend(known, rs.RandomReshuffling(2), step=[0.1, 0.05])
+    run = rs.descend(known, rs.RandomReshuffling(batches=2), step=[0.1, 0.05])
     for ask in (run.iterate, run.risk, run.training_loss, run.expected_risk):
         with pytest.raises(ValueError, match="epochs must be at most 2, the length of the step schedule"):
             ask([1, 3])
     with pytest.raises(ValueError, match="epochs must be at most 2, the length of the step schedule"):
-        rs.simulate(known, rs.RandomReshuffling(2), step=[0.1, 0.05], epochs=3, runs=4)
-    endless = rs.descend(known, rs.RandomReshuffling(2), step=lambda epoch: 0.1 / (1 + epoch))
+        rs.simulate(known, rs.RandomReshuffling(batches=2), step=[0.1, 0.05], epochs=3, runs=4)
+    endless = rs.descend(known, rs.RandomReshuffling(batches=2), step=lambda epoch: 0.1 / (1 + epoch))
     with pytest.raises(ValueError, match=r"epochs must be finite under a step schedule, .* but one is inf"):
         endless.risk(math.inf)
     for question in ("limit", "compare_limit", "stability", "mean_square_stability"):
@@ -374,7 +379,7 @@ def test_schedules_that_are_too_short():
             getattr(endless, question)()
     with pytest.raises(UnsupportedError, match="converges has no answer"):
         _ = endless.converges
-    wrong = rs.descend(known, rs.RandomReshuffling(2), step=lambda epoch: -1.0)
+    wrong = rs.descend(known, rs.RandomReshuffling(batches=2), step=lambda epoch: -1.0)
     with pytest.raises(ValueError, match=r"step\(0\) must be a finite number >= 0, but it is -1.0"):
         wrong.risk(1)
 
@@ -391,15 +396,45 @@ def test_schedules_that_are_too_short():
 )
 def test_orders_that_are_none(kind, order, message):
     with pytest.raises(ValueError, match=message):
-        kind(3, order)
+        kind(batches=3, order=order)
 
 
 def test_an_order_that_does_not_fit_the_rows():
     with pytest.raises(ValueError, match=r"order must hold each of the numbers 0..2 of the batches once"):
         rs.descend(problem, rs.Cyclic(batch_size=2, order=[1, 0]), 0.1)
     with pytest.raises(ValueError, match="draws must be even"):
-        rs.ShuffleOnce(3, draws=5)
+        rs.ShuffleOnce(batches=3, draws=5)
     with pytest.raises(ValueError, match="draws must be a whole number of at least 4"):
-        rs.ShuffleOnce(3, draws=2)
+        rs.ShuffleOnce(batches=3, draws=2)
     with pytest.raises(ValueError, match="batch_size must be a whole number between 1 and 6"):
         rs.descend(problem, rs.SampleWithReplacement(batch_size=7, drop_last=True), 0.1)
+
+
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [
+        ({"lr": 0.1}, "has no argument 'lr'; write step=lr with .* step=2*lr with MSELoss()"),
+        ({"learning_rate": 0.1}, "write step=learning_rate with"),
+        (
+            {"step": 0.1, "weight_decay": 0.1},
+            "write penalty=weight_decay with .* weight_decay/2 with MSELoss()",
+        ),
+        ({"step": 0.1, "momentun": 0.9}, "has no argument 'momentun'; did you mean momentum?"),
+    ],
+)
+def test_other_words_for_arguments_are_answered_with_those_to_use(named, words):
+    pattern = re.escape(words).replace(r"\.\*", ".*")
+    problem = rs.gaussian(8, 2, seed=0)
+    for function, others in ((rs.descend, {}), (rs.simulate, {"epochs": 1, "runs": 4})):
+        with pytest.raises(TypeError, match=pattern):
+            function(problem, rs.FullBatch(), **named, **others)
+
+
+def test_misspelt_names_of_the_package_are_answered_with_those_that_are_near():
+    for wrong, right in (
+        ("plann", "plan"),
+        ("RandomReshufling", "RandomReshuffling"),
+        ("asymptotic", "asymptotics"),
+    ):
+        with pytest.raises(AttributeError, match=f"no attribute '{wrong}'; did you mean '{right}'?"):
+            getattr(rs, wrong)

@@ -1,10 +1,11 @@
-"""`python -m tests.traces`: the modules that four questions pass through, as docs/architecture.md draws them.
+"""`python -m tests.traces`: the modules that questions pass through, as docs/architecture.md draws them.
 
 `python -m tests.traces --write` draws them there.
 """
 
 import re
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -33,6 +34,8 @@ QUESTIONS: dict[str, Callable[[rs.LeastSquares], object]] = {
     "descend(samples, momentum=).leave_one_out": lambda problem: rs.descend(
         problem, rs.SampleReshuffling(batch_size=10), step=0.005, momentum=0.9
     ).leave_one_out([1, 10]),
+    "plan(X, y)": lambda problem: rs.plan(problem.X, problem.y),
+    "plan(X, y, batch_sizes=[10, 25])": lambda problem: rs.plan(problem.X, problem.y, batch_sizes=[10, 25]),
     "MiniBatchRegressor().fit": lambda problem: MiniBatchRegressor().fit(problem.X, problem.y),
     "free.spectrum(x*y + y*x).density": lambda _: density_of_an_anticommutator(),
 }
@@ -61,7 +64,7 @@ def modules(question: Callable[[rs.LeastSquares], object]) -> list[str]:
 
 
 def drawn(name: str) -> str:
-    """A trace as text: the number of modules, then a line per package, in the order in which they are called."""
+    """A trace as text: the number of modules, then its modules by package, in the order of their calls."""
     seen = modules(QUESTIONS[name])
     packages: dict[str, list[str]] = {}
     for module in seen:
@@ -70,9 +73,11 @@ def drawn(name: str) -> str:
             package, rest = "helpers", package
         # A package itself has no name inside it: the checks of its front door.
         packages.setdefault(package, []).extend([rest] if rest else [])
-    lines = [f"    {name}: {len(seen)} modules"]
-    lines += [f"      {package + '/':<12}{' -> '.join(rest)}" for package, rest in packages.items()]
-    return "\n".join(lines)
+    text = "; ".join(f"{package}/ {' -> '.join(rest)}" for package, rest in packages.items())
+    lines = textwrap.wrap(
+        text, 150, initial_indent=" " * 6, subsequent_indent=" " * 6, break_on_hyphens=False
+    )
+    return "\n".join([f"    {name}: {len(seen)} modules", *lines])
 
 
 def write(page: Path) -> None:

@@ -356,6 +356,7 @@ class Block:
             self._take_on(self.taken_on, runs)
 
 
+@_arrays.with_known_keywords
 def simulate(
     problem: LeastSquares,
     scheme: Scheme,
@@ -592,7 +593,7 @@ def single_run_risks(
 
     >>> import reshuffle as rs
     >>> problem = rs.gaussian(20, 5, seed=3)
-    >>> risks = single_run_risks(problem, rs.RandomReshuffling(4), step=0.05, epochs=[0, 1, 10], runs=3)
+    >>> risks = single_run_risks(problem, rs.RandomReshuffling(batches=4), step=0.05, epochs=[0, 1, 10], runs=3)
     >>> risks.shape, bool((risks[0] == risks[0, 0]).all()), bool((risks[2] < risks[1]).all())
     ((3, 3), True, True)
     """

@@ -50,7 +50,7 @@ def test_a_folder_with_everything(capsys):
     epochs = sorted({float(row["epochs"]) for row in rows})
     assert len(rows) == 4 * len(epochs)
     for row in rows:
-        run_ = rs.descend(problem, rs.RandomReshuffling(int(row["batches"])), step=float(row["step"]))
+        run_ = rs.descend(problem, rs.RandomReshuffling(batches=int(row["batches"])), step=float(row["step"]))
         assert float(row["risk"]) == pytest.approx(float(run_.risk(float(row["epochs"])).total), rel=1e-10)
     least = min(rows, key=lambda row: float(row["risk"]))
     assert told["best"][0] == {
@@ -168,9 +168,9 @@ def test_bad_input_is_one_line(capsys, arguments, words):
 
 @pytest.mark.parametrize("address", ["nonsense", "luck://127.0.0.1:1", None])
 def test_a_dead_scheduler_is_one_line(capsys, monkeypatch, address):
-    from reshuffle.cli import sweep_command
+    from reshuffle.cli import sweep
 
-    monkeypatch.setattr(sweep_command, "_PATIENCE", 0.2)
+    monkeypatch.setattr(sweep, "_PATIENCE", 0.2)
     with socket.socket() as unheard:
         # Bound, so that nobody else answers there, but not listening.
         unheard.bind(("127.0.0.1", 0))

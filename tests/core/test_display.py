@@ -38,7 +38,7 @@ RESULTS = {
     "explanation": rs.explain(PROBLEM.X, PROBLEM.y, RUN.iterate(3), RUN, epochs=3),
     "modes": rs.explain(PROBLEM.X, PROBLEM.y, RUN.iterate(3), RUN, epochs=3).table(),
     "comparison": rs.compare_schemes(
-        PROBLEM, {"<b>": rs.Cyclic(4)}, step=0.1, epochs=[1, 5], thresholds=False
+        PROBLEM, {"<b>": rs.Cyclic(batches=4)}, step=0.1, epochs=[1, 5], thresholds=False
     ),
 }
 

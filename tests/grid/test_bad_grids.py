@@ -37,7 +37,7 @@ UNKNOWN = rs.LeastSquares(PROBLEM.X, PROBLEM.y)
             "neither batches nor batch_size",
         ),
         (
-            {"over": {"scheme": [rs.RandomReshuffling(2)]}, "step": 0.1, "batches": 2},
+            {"over": {"scheme": [rs.RandomReshuffling(batches=2)]}, "step": 0.1, "batches": 2},
             TypeError,
             "batches of its own",
         ),

@@ -98,11 +98,15 @@ def test_schemes_that_look_alike_have_other_names(tmp_path):
     rows = np.arange(20)
     for parts in (np.split(rows, 2), [rows[::2], rows[1::2]]):
         found = rs.sweep(
-            PROBLEM, over={"alpha": [0.1]}, scheme=rs.RandomReshuffling(parts), epochs=[3], cache=tmp_path
+            PROBLEM,
+            over={"alpha": [0.1]},
+            scheme=rs.RandomReshuffling(batches=parts),
+            epochs=[3],
+            cache=tmp_path,
         )
         assert found.attrs["from_cache"] == 0
     assert found.equals(
-        rs.sweep(PROBLEM, over={"alpha": [0.1]}, scheme=rs.RandomReshuffling(parts), epochs=[3])
+        rs.sweep(PROBLEM, over={"alpha": [0.1]}, scheme=rs.RandomReshuffling(batches=parts), epochs=[3])
     )
 
 

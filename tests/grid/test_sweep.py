@@ -31,7 +31,9 @@ def test_every_point_equals_a_separate_call(problem):
     for batches in over["batches"]:
         for momentum in over["momentum"]:
             for alpha in over["alpha"]:
-                run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=alpha, momentum=momentum)
+                run = rs.descend(
+                    problem, rs.RandomReshuffling(batches=batches), alpha=alpha, momentum=momentum
+                )
                 here = found.sel(batches=batches, momentum=momentum, alpha=alpha)
                 risk, left_out = run.risk(EPOCHS), run.leave_one_out(EPOCHS)
                 close(here["risk"], risk.total)
@@ -50,7 +52,7 @@ def test_all_questions_at_once_and_their_units(problem):
         metrics=list(METRICS),
         epochs=[1, 5],
     )
-    run = rs.descend(problem, rs.RandomReshuffling(2), step=0.1)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=2), step=0.1)
     here = found.sel(step=0.1)
     close(here["expected_risk"], run.expected_risk([1, 5]).total)
     close(here["excess_training_loss"], run.excess_training_loss([1, 5]))
@@ -61,7 +63,7 @@ def test_all_questions_at_once_and_their_units(problem):
     assert float(here["best_epoch"]) == run.best_epoch().epoch
     close(here["rate"], run.stability().rate)
     assert float(here["converges"]) == 1.0
-    close(found["critical_step"], [rs.critical_step(problem, rs.RandomReshuffling(2))] * 2)
+    close(found["critical_step"], [rs.critical_step(problem, rs.RandomReshuffling(batches=2))] * 2)
     for name, variable in found.variables.items():
         assert variable.attrs["long_name"], name
         assert "units" in variable.attrs, name
@@ -88,7 +90,7 @@ def test_schemes_by_class_name_and_object(problem):
     )
     assert found["scheme"].values.tolist() == ["FullBatch", "SampleReshuffling", "Cyclic"]
     for kind in (rs.SampleReshuffling, rs.Cyclic):
-        run = rs.descend(problem, kind(3), alpha=0.3)
+        run = rs.descend(problem, kind(batches=3), alpha=0.3)
         close(found["training_loss"].sel(scheme=kind.__name__, batches=3), run.training_loss([9]))
     close(
         found["training_loss"].sel(scheme="FullBatch"),
@@ -106,7 +108,7 @@ def test_a_problem_per_seed_and_averages():
     found = rs.sweep(draw, over={"seed": [0, 7], "average": averages}, batches=2, alpha=0.2, epochs=[5, 50])
     assert found["average"].values.tolist() == [repr(average) for average in averages]
     for average in averages:
-        run = rs.descend(draw(seed=7), rs.RandomReshuffling(2), alpha=0.2, average=average)
+        run = rs.descend(draw(seed=7), rs.RandomReshuffling(batches=2), alpha=0.2, average=average)
         close(found["risk"].sel(seed=7, average=repr(average)), run.risk([5, 50]).total)
 
 
@@ -165,7 +167,7 @@ def same_as_direct(problem, scheme, steps, **recipe):
 def test_shared_steps_equal_direct_means(n, p, batches, lowest, highest, samples, decades, seed):
     covariance = np.geomspace(1.0, 10.0**-decades, p) ** 2
     problem = rs.gaussian(n, p, covariance=covariance, noise=0.5, seed=seed)
-    scheme = (rs.SampleReshuffling if samples and batches <= 4 else rs.RandomReshuffling)(batches)
+    scheme = (rs.SampleReshuffling if samples and batches <= 4 else rs.RandomReshuffling)(batches=batches)
     steps = np.geomspace(lowest, highest, 17) * rs.critical_step(problem, rs.FullBatch()) / batches
     same_as_direct(problem, scheme, steps)
 
@@ -177,7 +179,7 @@ def test_averages_outputs_weights_and_starts_share_steps_too():
     weights = np.linspace(0.5, 2.0, 14)
     problem = rs.LeastSquares(drawn.X, responses, truth, noise=[0.3, 0.6], sample_weight=weights)
     steps = np.linspace(0.01, 0.2, 12)
-    same_as_direct(problem, rs.RandomReshuffling(3), steps, average=rs.EMA(0.5), start=np.ones(6))
+    same_as_direct(problem, rs.RandomReshuffling(batches=3), steps, average=rs.EMA(0.5), start=np.ones(6))
 
 
 @pytest.mark.parametrize("X", [np.zeros((8, 2)), np.full((8, 2), 1e150), np.full((8, 2), 1e-150)])
@@ -187,7 +189,7 @@ def test_data_at_the_ends_of_the_range(X):
     steps = (np.geomspace(1e-3, 3.0, 12) / size / size).tolist()
     found = rs.sweep(problem, over={"step": steps}, batches=2, metrics="training_loss", epochs=[1, 10])
     for number, step in enumerate(steps):
-        run = rs.descend(problem, rs.RandomReshuffling(2), step=step)
+        run = rs.descend(problem, rs.RandomReshuffling(batches=2), step=step)
         np.testing.assert_allclose(
             found["training_loss"].values[number], run.training_loss([1, 10]), rtol=1e-10
         )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reshuffle.cli.complaints import InputError
+from reshuffle.cli.console import InputError
 from reshuffle.page import address
 from reshuffle.page.fields import Choice, Column, Columns, Slider, Switch, Text, Upload, Whole, read_all
 from reshuffle.page.tabs import TABS

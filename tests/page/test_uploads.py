@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from reshuffle.cli.complaints import InputError
+from reshuffle.cli.console import InputError
 from reshuffle.page import uploads
 from reshuffle.page.page_elements import body, comma_separated
 from reshuffle.page.tab import Refused, Shown

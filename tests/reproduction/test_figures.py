@@ -75,7 +75,7 @@ def the_risk_curves_are_the_library_s(name, result):
     problem, table = rs.gaussian(60, 90, noise=0.5, seed=0), result.table
     dots = [line.get_data() for line in result.picture.axes[0].get_lines() if line.get_marker() == "o"]
     for batches, dot in zip((1, 2, 4), dots, strict=True):
-        run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=0.2)
+        run = rs.descend(problem, rs.RandomReshuffling(batches=batches), alpha=0.2)
         exact = table["exact"][table["batches"] == batches]
         np.testing.assert_allclose(exact, run.risk(np.arange(301)).total, rtol=1e-10)
         assert dot == ([run.best_epoch().epoch], [run.best_epoch().risk])
@@ -89,7 +89,7 @@ def runs_of_different_schemes_share_their_noise(name, result):
 
 
 def the_eigenvalues_are_those_of_z(name, result):
-    Z = rs.descend(rs.gaussian(120, 180, seed=1), rs.RandomReshuffling(2), alpha=0.2).epoch.Z
+    Z = rs.descend(rs.gaussian(120, 180, seed=1), rs.RandomReshuffling(batches=2), alpha=0.2).epoch.Z
     heights, cuts, _ = result.picture.axes[0].patches[1].get_data()
     eigenvalues = np.linalg.eigvalsh(0.2 * Z)[60:]
     np.testing.assert_allclose(cuts[[0, -1]], eigenvalues[[0, -1]], atol=1e-12)

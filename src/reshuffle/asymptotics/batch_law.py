@@ -305,7 +305,7 @@ class BatchLaw(EpochLaw):
         order = np.searchsorted(np.cumsum(spectrum.weights), levels)
         diagonal = spectrum.eigenvalues[np.minimum(order, len(spectrum.eigenvalues) - 1)]
         problem = gaussian(n, p, covariance=diagonal, seed=0)
-        epoch = Epoch(problem, RandomReshuffling(batches), self.alpha / batches)
+        epoch = Epoch(problem, RandomReshuffling(batches=batches), self.alpha / batches)
         return np.sort(epoch.decay_rates[~epoch.modes.frozen])
 
     @property

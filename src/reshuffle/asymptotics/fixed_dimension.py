@@ -202,7 +202,7 @@ def fixed_dimension(
     >>> import reshuffle as rs
     >>> problem = rs.gaussian(n=4000, p=3, noise=1.0, seed=0)
     >>> limit = fixed_dimension(problem, batches=4, alpha=0.5)
-    >>> exact = rs.descend(problem, rs.RandomReshuffling(4), alpha=0.5)
+    >>> exact = rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.5)
     >>> bool(abs(limit.risk(5).total / exact.risk(5).total - 1) < 1e-3)
     True
     """

@@ -62,6 +62,11 @@ class EpochMap:
     entry_sizes: FloatArray
 
     @property
+    def bytes(self) -> float:
+        """Memory of kernel and entries."""
+        return float(self.kernel.nbytes + self.entries.nbytes)
+
+    @property
     def loss(self) -> FloatArray:
         """D (..., d, d)."""
         return self.left[:, np.newaxis] * self.kernel * self.right
@@ -327,22 +332,10 @@ def decays(x: AnyArray) -> AnyArray:
     return np.asarray(size < 2 * cosine)
 
 
-def average(states: Sequence[FloatArray] | FloatArray) -> FloatArray:
-    """The mean of equally likely states."""
-    if isinstance(states, np.ndarray):
-        return np.asarray(states.mean(axis=0))
-    if len(states) == 1:
-        return states[0]
-    total = states[0].copy()
-    for state in states[1:]:
-        total += state
-    total /= len(states)
-    return total
-
-
 def mean_of(maps: Sequence[EpochMap]) -> EpochMap:
     """The mean of equally likely maps of the same step."""
-    kernel, entries = average([one.kernel for one in maps]), average([one.entries for one in maps])
+    total = sum(one.kernel for one in maps), sum(one.entries for one in maps)
+    kernel, entries = (np.asarray(part / len(maps)) for part in total)
     return replace(maps[0], kernel=kernel, entries=entries)
 
 

@@ -294,7 +294,7 @@ def mean_map(layers: Sequence[Layer], visits: Visits, force: FloatArray) -> Epoc
     The `force` (r,) enters at every visit with the input 1.
     """
     d, rows = visits.dimension, len(visits.blocks.rows)
-    visit = _visit(visits, force, d + 1 + rows, None)
+    visit = visit_of(visits, force, d + 1 + rows)
     with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
         # Only the last states are stored.
         (end,) = deque(follow(layers, visit, np.zeros((d, d + 1 + rows)), d), maxlen=1)
@@ -310,7 +310,7 @@ def maps_of_orders(
     """
     d, rows = visits.dimension, len(visits.blocks.rows)
     width = d + (1 + rows if inputs is None else inputs.shape[1])
-    visit = _visit(visits, force, width, inputs)
+    visit = visit_of(visits, force, width, inputs)
     states, places = np.zeros((1, d, width)), np.zeros(len(orders), dtype=np.int64)
     with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
         for slot, visited in enumerate(orders.T):
@@ -327,8 +327,11 @@ def maps_of_orders(
     return _of_columns(visits, states, weight, sizes)
 
 
-def _visit(visits: Visits, force: FloatArray, width: int, given: FloatArray | None) -> Visit:
-    """A visit as it changes [K, E] (..., d, width), with an input per row or with given inputs."""
+def visit_of(visits: Visits, force: FloatArray, width: int, given: FloatArray | None = None) -> Visit:
+    """A visit as it changes [K, E] (..., d, width), with an input per row or with given inputs (1 + rows, t).
+
+    With these the force is (r,), or (r, t) if each output has its own.
+    """
     d, grades = visits.dimension, (visits.left * visits.right)[:, np.newaxis]
     begin = np.eye(d, width)
 
@@ -341,7 +344,8 @@ def _visit(visits: Visits, force: FloatArray, width: int, given: FloatArray | No
             following[..., d] += constant
             following[..., d + 1 + columns] += entry
         else:
-            following[..., d:] += constant[:, np.newaxis] * given[0] + entry @ given[1 + columns]
+            own = constant if constant.ndim == 2 else constant[:, np.newaxis]
+            following[..., d:] += own * given[0] + entry @ given[1 + columns]
         return np.asarray(following)
 
     return visit

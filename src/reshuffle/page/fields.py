@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from reshuffle.cli.complaints import InputError
+from reshuffle.cli.console import InputError
 
 LONGEST_NAME = 500
 """Characters of the name of a column; what is longer is no name."""
@@ -45,7 +45,7 @@ class Slider:
     >>> aspect.read("7")
     Traceback (most recent call last):
     ...
-    reshuffle.cli.complaints.InputError: p / n must be a number between 0.1 and 4, but it is 7.
+    reshuffle.cli.console.InputError: p / n must be a number between 0.1 and 4, but it is 7.
     """
 
     name: str

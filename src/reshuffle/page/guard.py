@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from reshuffle.cli.complaints import InputError
+from reshuffle.cli.console import InputError
 
 NAMES = ("127.0.0.1", "localhost")
 _POLICY = (

@@ -6,7 +6,7 @@ import socket
 import webbrowser
 from typing import Any
 
-from reshuffle.cli.complaints import InputError
+from reshuffle.cli.console import InputError
 
 HOST = "127.0.0.1"
 

@@ -5,17 +5,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reshuffle.cli.complaints import explain
+from reshuffle.cli.console import explain
 from reshuffle.errors import Worded
 from reshuffle.page.fields import Field
 
 TOO_LONG = "This took longer than {seconds:g} seconds and was stopped; {advice}."
-_WORDS = {"batch_size": "the batch size", "critical_step": "the largest step that converges"}
+_WORDS = {
+    "target": "--target",
+    "drop": "--drop",
+    "one_hot": "--one-hot",
+    "batch_size": "the batch size",
+    "critical_step": "the largest step that converges",
+}
 """Arguments of the library in the words of the page."""
 _OPTIONS = {"target": "the target", "drop": "Leave out", "one-hot": "Columns of categories"}
 _ADVICE: tuple[tuple[str, Any], ...] = (
     (r"encode categories with --one-hot .+, or leave the column out with --drop .+\.$",
      "tick it under Columns of categories, or under Leave out."),
+    (r", or take \{?fill\}? median\.$", "."),
     (r"leave (it|the column) out with --drop .+\.$", "tick it under Leave out."),
     (r"^--one-hot (.+) must be a column of categories", r"\1 must be a column of categories"),
     (r"^--(target|drop|one-hot) ", lambda found: f"{_OPTIONS[found[1]]} "),

@@ -4,7 +4,7 @@ import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from reshuffle.cli.complaints import InputError
+from reshuffle.cli.console import InputError
 
 LARGEST = 20 << 20
 """Bytes of a file."""

@@ -215,6 +215,7 @@ def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     return made
 
 
+@_arrays.with_known_keywords
 def compare_schemes(
     problem: LeastSquares,
     schemes: Mapping[str, Scheme] | Iterable[Scheme],
@@ -310,7 +311,7 @@ def _named(given: Mapping[str, Scheme] | Iterable[Scheme]) -> dict[str, Scheme]:
         if not isinstance(given, Iterable):
             raise TypeError(
                 f"schemes must be a dict of schemes by name, or a list of schemes, but it is {given!r}; "
-                "try [rs.RandomReshuffling(4), rs.Cyclic(4)]."
+                "try [rs.RandomReshuffling(batches=4), rs.Cyclic(batches=4)]."
             )
         named = {}
         for scheme in given:

@@ -43,10 +43,10 @@ class ParameterCovariance:
 
     >>> import reshuffle as rs
     >>> problem = rs.LeastSquares([[1.0], [2.0]], [1.0, 0.0])
-    >>> rs.descend(problem, rs.RandomReshuffling(2), step=0.1).covariance([1, 2]).matrix.round(6).tolist()
+    >>> rs.descend(problem, rs.RandomReshuffling(batches=2), step=0.1).covariance([1, 2]).matrix.round(6).tolist()
     [[[0.0004]], [[0.000517]]]
     >>> problem = rs.LeastSquares([[1.0], [2.0]], [[1.0, 2.0], [0.0, 0.0]])
-    >>> found = rs.descend(problem, rs.RandomReshuffling(2), step=0.1).covariance([1, 2])
+    >>> found = rs.descend(problem, rs.RandomReshuffling(batches=2), step=0.1).covariance([1, 2])
     >>> found.matrix.shape, found.trace.round(6).tolist()
     ((2, 1, 1, 2), [[0.0004, 0.0016], [0.000517, 0.002067]])
     """

@@ -26,7 +26,7 @@ from reshuffle._progress import track
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind, error_of_mean, jackknife, weakest, with_error
 from reshuffle.epoch import select
 from reshuffle.epoch.averaging.lattice import MOST_BATCHES, climbs
-from reshuffle.epoch.averaging.sampling import DrawnBlocks
+from reshuffle.epoch.averaging.sampling import DrawnBlocks, scaled_losses
 from reshuffle.epoch.moments.drawn import CentredMaps, gain
 from reshuffle.epoch.moments.matrix import epoch_flops
 from reshuffle.epoch.select import Accuracy
@@ -60,8 +60,6 @@ what was found, of 40 such problems of 9 to 59 rows (benchmarks/step_coverage.py
 _SKEWED, _SEEN = 1.5, 3.0
 """By how much errors of drawn rates are widened, since near the end few of all orders weigh most; and the relative
 error from which on such a rate is nothing but noise: it is two standard errors then."""
-_SMALLEST_ROOT = 1e-5
-"""Least root of a mode beside the largest: slower ones have the same relative error, and are lost to rounding."""
 _OF_BLOCKS, _OF_A_TRIAL = 3e7, 1.2e8
 """Operations of a draw for each group, and of all draws at a step near the end."""
 _FEWEST_ROUNDS, _MOST_ROUNDS = 4, 64
@@ -116,6 +114,7 @@ class CriticalStep(Displayed, float):
     __str__ = __repr__
 
 
+@_arrays.with_known_keywords
 def critical_step(
     problem: LeastSquares,
     scheme: Scheme,
@@ -158,11 +157,11 @@ def critical_step(
     >>> import reshuffle as rs
     >>> angle = math.radians(50)
     >>> problem = rs.LeastSquares([[1.0, 0.0], [math.cos(angle), math.sin(angle)]], [0.0, 0.0])
-    >>> round(rs.critical_step(problem, rs.RandomReshuffling(2)), 4)
+    >>> round(rs.critical_step(problem, rs.RandomReshuffling(batches=2)), 4)
     2.8986
-    >>> round(rs.critical_step(problem, rs.RandomReshuffling(2), mean_square=True), 4)
+    >>> round(rs.critical_step(problem, rs.RandomReshuffling(batches=2), mean_square=True), 4)
     2.0
-    >>> step = rs.critical_step(rs.gaussian(60, 3, seed=0), rs.SampleReshuffling(4), mean_square=True)
+    >>> step = rs.critical_step(rs.gaussian(60, 3, seed=0), rs.SampleReshuffling(batches=4), mean_square=True)
     >>> bool(0 < step.error < 0.1 * step), step.error_kind
     (True, 'confidence 99%')
     """
@@ -318,10 +317,8 @@ def _rate_of(visits: Visits, kernels: FloatArray, is_symmetric: bool) -> Rate:
     A slow mode that is known well hides a fast one that is not, and may be beyond one: where modes are real the
     error of each counts.
     """
-    roots = np.sqrt(visits.left) * np.sqrt(visits.right)
-    roots = np.maximum(roots, _SMALLEST_ROOT * roots.max(initial=0.0))
     with np.errstate(over="ignore", invalid="ignore"):
-        losses = roots[:, np.newaxis] * kernels * roots
+        losses = scaled_losses(visits.left, visits.right, kernels)
         mean = losses.mean(axis=0)
     if not np.isfinite(mean).all():
         return _UNBOUNDED

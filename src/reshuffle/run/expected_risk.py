@@ -32,7 +32,7 @@ from reshuffle.epoch.timeline import Timeline, through_stages
 from reshuffle.epoch.visits import Inputs, Visits
 from reshuffle.errors import ArgumentError
 from reshuffle.run.modes import Epoch, ModesTrajectory
-from reshuffle.run.trajectory import AffineTrajectory
+from reshuffle.run.trajectory import AffineTrajectory, Risk
 from reshuffle.schemes.base import Shuffle, Unit
 from reshuffle.simulation import simulate
 
@@ -202,11 +202,15 @@ class _Question:
         outside_decay, mean = run.outside_decay(self.when), np.zeros(len(self.when))
         risks = np.zeros((run.timeline.count, len(self.when)))
 
+        def risk(states: FloatArray, number: int) -> FloatArray:
+            parts = readout.parts(states, float(outside_decay[number]), inputs.noise)
+            return Risk(self.when, *parts).total
+
         def watch(place: slice, number: int, states: FloatArray) -> None:
-            risks[place, number] = readout.risks(states[:, :rank], float(outside_decay[number]), inputs.noise)
+            risks[place, number] = risk(states[:, :rank], number)
 
         for number, state in enumerate(run.means(self.start[:, np.newaxis], self.when, given, watch)):
-            mean[number] = readout.risks(state[np.newaxis], float(outside_decay[number]), inputs.noise)[0]
+            mean[number] = risk(state[np.newaxis], number)[0]
         total, sampled = risks.mean(axis=0), run.timeline.samples_orders
         # Sampled orders come in pairs of an order and its reverse, whose differences give the error.
         errors = error_of_mean((risks[0::2] + risks[1::2]) / 2) if sampled else np.zeros(len(self.when))

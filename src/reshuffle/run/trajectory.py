@@ -307,25 +307,21 @@ class Readout:
         with np.errstate(over="ignore", invalid="ignore"):
             return float(np.vdot(np.abs(self.gram), np.abs(second / self.space.scale / self.space.scale)))
 
-    def inside_of(self, columns: FloatArray) -> float:
-        """The sum of |V u / scale|_Sigma^2 over the columns u of (r, c)."""
-        # What Sigma does not see may grow as it likes.
-        seen = np.where(self._unseen[:, np.newaxis], 0.0, columns)
-        with few_threads(len(self.gram)), np.errstate(over="ignore", invalid="ignore"):
-            unit = seen / self.space.scale
-            value = float(np.vdot(unit, self.gram @ unit))
-        return max(value, 0.0) if np.isfinite(value) else np.inf
-
-    def risks(self, states: FloatArray, decay: float, noise: float) -> FloatArray:
-        """The risk of each of several states (k, r, 1 + rows): of the mean, and of the noise in each row."""
+    def parts(self, states: FloatArray, decay: float, noise: float) -> FloatArray:
+        """Frozen, bias, cross and variance (4, k) of states (k, r, 1 + rows): mean, and noise of each row."""
         used = states if noise else states[..., :1]
         with few_threads(len(self.gram)), np.errstate(over="ignore", invalid="ignore"):
+            # What Sigma does not see may grow as it likes.
             seen = np.where(self._unseen[:, np.newaxis], 0.0, used) / self.space.scale
             seen[..., 1:] *= noise
-            squares = np.einsum("kij,kij->k", seen, self.gram @ seen)
-            along = 2 * (seen[..., 0] @ (self._inner @ self._weights(decay)))
-            totals = np.maximum(np.maximum(squares, 0.0) + along + self.outside(decay), 0.0)
-        return np.where(np.isfinite(squares) & np.isfinite(totals), totals, np.inf)
+            squares = np.einsum("kij,kij->kj", seen, self.gram @ seen)
+            bias, variance = squares[:, 0], squares[:, 1:].sum(axis=1)
+            bias, variance = (
+                np.where(np.isfinite(part), np.maximum(part, 0.0), np.inf) for part in (bias, variance)
+            )
+            cross = 2 * (seen[..., 0] @ (self._inner @ self._weights(decay)))
+            cross = np.where(np.isfinite(bias), cross, 0.0)
+        return np.array([np.full(len(states), self.outside(decay)), bias, cross, variance])
 
 
 class AffineTrajectory(Trajectory):
@@ -552,20 +548,10 @@ class AffineTrajectory(Trajectory):
         # Threads are limited once for all epochs: every state is a few small products.
         with few_threads(self.dimension):
             for number, (state, decay) in enumerate(zip(states, self.outside_decay(when), strict=True)):
-                parts[:, number] = self._risk_parts(state, float(decay), noise)
-        return Risk(epochs, *parts[:, back].reshape(4, *epochs.shape))
-
-    def _risk_parts(self, state: FloatArray, decay: float, noise: float) -> tuple[float, float, float, float]:
-        """Frozen, bias, cross and variance of states (r, 1 + rows): of the mean, and of the noise in each row."""
-        readout = self.readout
-        with np.errstate(over="ignore"):
-            variance = readout.inside_of(noise * state[:, 1:]) if noise else 0.0
-        bias = readout.inside_of(state[:, :1])
-        frozen = readout.outside(decay)
-        cross = readout.between(state[:, 0], decay) if np.isfinite(bias) else 0.0
+                parts[:, number] = self.readout.parts(state[np.newaxis], float(decay), noise)[:, 0]
         if self.recipe.penalty:
-            return 0.0, max(frozen + bias + cross, 0.0), 0.0, variance
-        return frozen, bias, cross, variance
+            parts[1], parts[[0, 2]] = np.maximum(parts[:3].sum(axis=0), 0.0), 0.0
+        return Risk(epochs, *parts[:, back].reshape(4, *epochs.shape))
 
     @cached_property
     def last_stage(self) -> "AffineTrajectory":

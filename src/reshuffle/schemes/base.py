@@ -1,13 +1,16 @@
 """Schemes: ways of visiting the data, by their partition into batches, what is random, and when it is drawn."""
 
 import copy
+import inspect
 import math
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import wraps
 from itertools import repeat
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 import scipy.linalg
@@ -61,6 +64,33 @@ class Visit:
     divisor: float
 
 
+Init = TypeVar("Init", bound=Callable[..., None])
+
+
+def with_named_numbers(init: Init) -> Init:
+    """Decorate the constructor of a scheme: warn of a number without a name, be it of batches or of rows."""
+    names = list(inspect.signature(init).parameters)
+
+    @wraps(init)
+    def checked(self: "Scheme", *positional: Any, **named: Any) -> None:
+        for name, value in zip(names[1:], positional, strict=False):
+            if name in ("batches", "batch_size") and isinstance(value, int | np.integer):
+                ways = {"batches": f"{value} batches", "batch_size": f"batches of {value} rows"}
+                ways = {word: meaning for word, meaning in ways.items() if word in names}
+                known = " or ".join(
+                    f"{word}={value} for {ways[word]}" for word in (name, *(ways.keys() - {name}))
+                )
+                warnings.warn(
+                    f"the number {value} of {type(self).__name__} must have a name from the next release on: write "
+                    f"{known}.",
+                    DeprecationWarning,
+                    stacklevel=2,
+                )
+        init(self, *positional, **named)
+
+    return cast(Init, checked)
+
+
 class Scheme(ABC):
     """A way of visiting the rows: a partition into batches, and a random order of visits in every epoch.
 
@@ -112,6 +142,7 @@ class Scheme(ABC):
                 "drawn. Try Shuffle.FROM_A_LIST with a method orders that returns all equally likely ones."
             )
 
+    @with_named_numbers
     def __init__(
         self,
         batches: Batches = None,

@@ -32,12 +32,13 @@ from reshuffle._linalg import power_and_sum
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch.averaging.lattice import (
     MOST_BATCHES,
+    Visit,
     follow,
     prefix_weights,
     subset_layers,
     subsets_by_size,
 )
-from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits, scaled_blocks
+from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits, scaled_blocks, visit_of
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Scheme, Shuffle
 from reshuffle.validation.contour import (
@@ -132,8 +133,8 @@ class Training:
         self.outputs = self.blocks.response.shape[1]
         self.origin = self.space.scale * self.space.coordinates(columns(self.start))
         self.missing = np.asarray(self.blocks.response - self.blocks.rows @ self.origin)
-        forces = [self.visits.pushed(self.visits.unit_force(column), 0) for column in self.origin.T]
-        self.force = np.column_stack(forces)
+        self._unit_force = np.column_stack([self.visits.unit_force(column) for column in self.origin.T])
+        self.force = self.visits.pushed(self._unit_force, 0)
 
     def rows(self, members: IntArray) -> tuple[FloatArray, FloatArray]:
         """Rows (m, r) in the coordinates of the state, and the rest of their responses (m, t) at the start."""
@@ -160,14 +161,11 @@ class Training:
         alone = self.problem.rows_alone(besides_mean=self.leaves_means)
         return np.asarray(alone & np.isfinite(self.divisors))
 
-    def visited(self, batch: int, states: FloatArray) -> FloatArray:
-        """[K, E] (..., d, d + t) after one more visit: maps are I - L K R, and L E is what they have learned."""
-        visits, d = self.visits, len(self.roots)
-        begin = np.zeros((d, d + self.outputs))
-        begin[:, :d] = np.eye(d)
-        following = states + visits.kernel(batch, begin - np.square(self.roots)[:, np.newaxis] * states, 0)
-        following[..., d:] += self.force + visits.unit_entry(batch, 0) @ self.missing[visits.columns(batch)]
-        return following
+    @cached_property
+    def visit(self) -> Visit:
+        """One more visit to [K, E] (..., d, d + t): maps are I - L K R, and L E is what they have learned."""
+        inputs = np.vstack([np.ones((1, self.outputs)), self.missing])
+        return visit_of(self.visits, self._unit_force, len(self.roots) + self.outputs, inputs)
 
     def map_of(self, state: FloatArray) -> tuple[FloatArray, FloatArray]:
         """I - A (d, d) and g (d, t) of [K, E] (d, d + t)."""
@@ -259,7 +257,7 @@ def single_order(training: Training, order: IntArray) -> LeftOutRows:
     before, after, following = {}, {}, np.eye(d)
     for batch in order.tolist():
         # The row itself is seen too, at the start of an epoch.
-        before[batch], state = [nothing, state], training.visited(batch, state)
+        before[batch], state = [nothing, state], training.visit(batch, state, 0)
     for batch in reversed(before):
         after[batch] = [np.eye(d) - following]
         own = training.visits.kernel(batch, np.diag(training.roots), 0)
@@ -364,7 +362,7 @@ class Lattice:
             np.zeros((self._d, self._d + self.training.outputs)),
         )
         layers = subset_layers(batches, batches)
-        states = follow(layers, lambda batch, before, _: training.visited(batch, before), start, self._d)
+        states = follow(layers, training.visit, start, self._d)
         return zip(subsets_by_size(batches), states, strict=True)
 
     def _dense(self, means: FloatArray, others: list[tuple[IntArray, FloatArray]]) -> "LeftOutMaps":

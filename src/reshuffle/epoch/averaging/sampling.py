@@ -30,7 +30,7 @@ from reshuffle._budget import A_SECOND, AT_ONCE, CALL, require_affordable, warn_
 from reshuffle._linalg import few_threads, graded_svd, norms
 from reshuffle._progress import track
 from reshuffle._uncertainty import MOST_GROUPS, error_of_mean, further_rounds, number_of_groups, quantile
-from reshuffle.epoch.averaging.lattice import follow, subset_layers
+from reshuffle.epoch.averaging.lattice import subset_layers
 from reshuffle.epoch.epoch_map import EpochMap, MeanMap, mean_of
 from reshuffle.epoch.visits import ScaledBlocks, Visits
 from reshuffle.problem.row_space import Blocks
@@ -93,6 +93,13 @@ def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: "Accu
     return drawn.maps
 
 
+def stacked_pairs(dimension: int, rows: int) -> int:
+    """The number of pairs of orders that are followed at once."""
+    # Of features that are all zero nothing is stacked.
+    each = max(8.0 * dimension * (4 * dimension + 2 * rows), 1.0)
+    return max(1, int(min(_STACKED_BYTES / each, _MOST_STACKED) / 2))
+
+
 class _Draws:
     """Mean maps of groups of orders, drawn until the decay rates are known to rtol or the budget is spent.
 
@@ -113,9 +120,7 @@ class _Draws:
         # One pair for each group is followed in any case, and its map is stored twice.
         size = 2 * 8.0 * d * (d + 1 + rows)
         groups = number_of_groups(stack_flops(1), size, max(wanted.budget, A_SECOND))
-        # Of features that are all zero nothing is stacked.
-        each = max(8.0 * d * (4 * d + 2 * rows), 1.0)
-        pairs = max(1, int(min(_STACKED_BYTES / each, _MOST_STACKED) / 2))
+        pairs = stacked_pairs(d, rows)
         while pairs > 1 and groups * stack_flops(pairs) > max(wanted.budget, AT_ONCE):
             pairs //= 2
         self._kernel, self._entries = np.zeros((groups, d, d)), np.zeros((groups, d, 1 + rows))
@@ -167,7 +172,8 @@ class _Draws:
             self._rounds += rounds
             # An average has no decay rate of its own.
             state = np.arange(self._visits.plain_dimension)
-            losses = np.array([_loss(one.part(state)) for one in self.maps])
+            parts = [one.part(state) for one in self.maps]
+            losses = np.array([scaled_losses(one.left, one.right, one.kernel) for one in parts])
             self.error = drawn_rate_error(losses, self._visits.rank)
 
 
@@ -229,14 +235,15 @@ def _backwards(
     return kernel
 
 
-def _loss(once: EpochMap) -> FloatArray:
-    """The graded D, but that no grade is so small beside the largest that its eigenvalues are lost to rounding.
+def scaled_losses(left: FloatArray, right: FloatArray, kernels: FloatArray) -> FloatArray:
+    """D = L K R for kernels (..., d, d), as small to the right as to the left.
 
-    The share of error of a slow mode does not depend on how slow it is.
+    No mode is so slow beside the fastest that its eigenvalue is lost to rounding: the share of error of a slow mode
+    does not depend on how slow it is.
     """
-    roots = np.sqrt(once.left) * np.sqrt(once.right)
-    roots = np.maximum(roots, _SMALLEST_ROOT * roots.max(initial=0.0) * (once.left > 0))
-    return np.asarray(roots[:, np.newaxis] * once.kernel * roots)
+    roots = np.sqrt(left) * np.sqrt(right)
+    roots = np.maximum(roots, _SMALLEST_ROOT * roots.max(initial=0.0) * (left > 0))
+    return np.asarray(roots[:, np.newaxis] * kernels * roots)
 
 
 def drawn_rate_error(losses: FloatArray, modes: int) -> float:
@@ -444,11 +451,14 @@ def subset_means(kernels: FloatArray, grades: FloatArray, most: int) -> Iterator
 
     Kernels are (L, ..., d, d), with grades L R (d,). Subsets are ascending binary numbers.
     """
-    after = np.eye(len(grades)) - kernels * grades
-
-    def visit(number: int, before: FloatArray, slot: int) -> FloatArray:
-        following: FloatArray = after[number] @ before
-        following += kernels[number]
-        return following
-
-    return follow(subset_layers(len(kernels), most), visit, np.zeros(kernels.shape[1:]))
+    after, means = np.eye(len(grades)) - kernels * grades, np.zeros((1, *kernels.shape[1:]))
+    yield means
+    for layer in subset_layers(len(kernels), most):
+        members = np.zeros((layer.nodes, len(kernels)))
+        for number, _, places in layer.visits:
+            members[places, number] = 1 / layer.ways
+        following = np.tensordot(members, kernels, 1)
+        for (_, before, places), one in zip(layer.visits, after / layer.ways, strict=True):
+            following[places] += one @ means[before]
+        means = following
+        yield means

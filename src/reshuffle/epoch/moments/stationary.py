@@ -260,28 +260,45 @@ def perron(forth: Map, back: Map, dimension: int) -> tuple[float, FloatArray, Fl
     >>> value, abs(right).item(), abs(left).item()
     (0.5, 1.0, 1.0)
     """
-    upper = np.triu_indices(dimension)
     # Entries off the diagonal count twice in the trace of a product.
-    weights = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
+    packing = Packing(np.sqrt(2 - np.eye(dimension)))
 
-    def unpacked(packed: FloatArray) -> FloatArray:
-        matrix = np.zeros((dimension, dimension))
-        matrix[upper] = packed / weights
-        return matrix + np.triu(matrix, 1).T
+    def packed(of: Map) -> Map:
+        return lambda entries: packing.packed(of(packing.unpacked(entries)))
 
-    def packing(of: Map) -> Map:
-        return lambda packed: of(unpacked(packed))[upper] * weights
-
-    size = len(weights)
-    if size <= _WRITTEN_OUT:
-        written = np.array([packing(forth)(unit) for unit in np.eye(size)]).T
+    if packing.size <= _WRITTEN_OUT:
+        written = np.array([packed(forth)(unit) for unit in np.eye(packing.size)]).T
         values, lefts, rights = scipy.linalg.eig(written, left=True, check_finite=False)
         place = int(np.argmax(values.real))
-        return float(values[place].real), unpacked(rights[:, place].real), unpacked(lefts[:, place].real)
-    start = np.eye(dimension)[upper]
-    value, right = _largest(packing(forth), start)
-    _, left = _largest(packing(back), start)
-    return value, unpacked(right), unpacked(left)
+        right, left = (packing.unpacked(some[:, place].real) for some in (rights, lefts))
+        return float(values[place].real), right, left
+    start = packing.packed(np.eye(dimension))
+    value, right = _largest(packed(forth), start)
+    _, left = _largest(packed(back), start)
+    return value, packing.unpacked(right), packing.unpacked(left)
+
+
+class Packing:
+    """The upper half of a symmetric matrix (d, d) as a vector, its entries times `scales` (d, d)."""
+
+    def __init__(self, scales: FloatArray):
+        self._scales, self.upper = scales, np.triu_indices(len(scales))
+        self.size = len(self.upper[0])
+
+    def packed(self, matrix: FloatArray) -> FloatArray:
+        """The entries (d (d + 1) / 2,)."""
+        return np.asarray((matrix * self._scales)[self.upper])
+
+    def unpacked(self, entries: FloatArray) -> FloatArray:
+        """The matrix of these entries.
+
+        >>> Packing(np.ones((2, 2))).unpacked(np.array([1.0, 2.0, 3.0]))
+        array([[1., 2.],
+               [2., 3.]])
+        """
+        matrix = np.zeros_like(self._scales)
+        matrix[self.upper] = entries
+        return np.asarray((matrix + np.triu(matrix, 1).T) / self._scales)
 
 
 def _largest(of: Map, start: FloatArray) -> tuple[float, FloatArray]:

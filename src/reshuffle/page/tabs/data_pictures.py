@@ -2,20 +2,20 @@
 
 from typing import TYPE_CHECKING
 
-from reshuffle.cli import output
+from reshuffle.cli import render
 from reshuffle.page import drawing
 from reshuffle.page.tab import Picture
 
 if TYPE_CHECKING:
     import reshuffle as rs
-    from reshuffle.cli.advice_words import Advice
+    from reshuffle.cli.advise import Advice
 
 
 def leave_one_out_picture(advice: "Advice") -> Picture:
     """The root mean square error on rows that are left out, along the epochs."""
     import numpy as np
 
-    from reshuffle.cli.advice_answer import curves
+    from reshuffle.cli.advise import curves
 
     found, best = curves(advice), advice.plan.best
     ax = drawing.axes("epochs", "error on rows left out (RMSE)")
@@ -34,8 +34,8 @@ def leave_one_out_picture(advice: "Advice") -> Picture:
     drawing.legend(ax, loc="upper right", fontsize=8.5)
     words = (
         f"Root mean square error of {advice.data.targets[0]} on rows that are left out, along the epochs: with the "
-        f"recommended recipe smallest after {best.epochs} epochs, at {output.number(least, 4)}; "
-        f"least squares has {output.number(simple, 4)}."
+        f"recommended recipe smallest after {best.epochs} epochs, at {render.number(least, 4)}; "
+        f"least squares has {render.number(simple, 4)}."
     )
     return Picture("leave-one-out", "Leave-one-out along the epochs", drawing.document(ax), words, columns)
 
@@ -46,7 +46,7 @@ def choices_picture(plan: "rs.Plan") -> Picture:
 
     ax = drawing.axes("learning rate", "error, stopped in time (RMSE)")
     drawing.logarithmic(ax, "x")
-    place = int(np.argmin(np.abs(plan.penalties - plan.best.penalty)))
+    place = plan.best.place[0]
     roots = np.sqrt(plan.at_best_epoch)
     columns: dict[str, list[float | str]] = {"batch_size": [], "learning_rate": [], "rmse": []}
     for size, safe, row, colour in zip(
@@ -63,7 +63,7 @@ def choices_picture(plan: "rs.Plan") -> Picture:
     best = plan.best
     words = (
         "Least root mean square error of every batch size and learning rate, each stopped when it is best: "
-        f"{output.number(np.sqrt(best.test_error), 4)} for batches of {best.batch_size} with learning rate "
-        f"{output.number(best.step, 3)}; the largest of those shown is {output.number(high, 4)}."
+        f"{render.number(np.sqrt(best.test_error), 4)} for batches of {best.batch_size} with learning rate "
+        f"{render.number(best.step, 3)}; the largest of those shown is {render.number(high, 4)}."
     )
     return Picture("choices", "What other choices cost", drawing.document(ax), words, columns)

@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reshuffle.cli import output
-from reshuffle.cli.complaints import InputError
+from reshuffle.cli import render
+from reshuffle.cli.console import InputError
 from reshuffle.page import drawing
 from reshuffle.page.fields import Text, Whole
 from reshuffle.page.tab import Picture, Shown, Stage, Tab, Table
@@ -60,8 +60,8 @@ def quick(values: Mapping[str, Any], upload: None = None) -> Shown:
     eigenvalues = np.linalg.eigvalsh(found.matrix(size, values["seed"]))
     low, high = float(eigenvalues.min()), float(eigenvalues.max())
     return Shown(
-        sentence=f"One matrix of size {size} has eigenvalues from {output.number(low, 4)} to "
-        f"{output.number(high, 4)}.",
+        sentence=f"One matrix of size {size} has eigenvalues from {render.number(low, 4)} to "
+        f"{render.number(high, 4)}.",
         setting=_setting(values),
         pictures=[_picture(values, eigenvalues, None)],
         python=_python(values),
@@ -88,7 +88,7 @@ def thorough(values: Mapping[str, Any], upload: None = None) -> Shown:
             "Smallest point": f"{_ends(law)[0]:.6g}",
             "Largest point": f"{_ends(law)[1]:.6g}",
             "Atoms": str(len(law.atoms)) if law.atoms else "none",
-            "Farthest from the matrix": output.number(
+            "Farthest from the matrix": render.number(
                 law.compare(values["size"], values["seed"]).distance, 2
             ),
         },
@@ -136,8 +136,8 @@ def _ends(law: "Spectrum") -> tuple[float, float]:
 
 
 def _sentence(law: "Spectrum") -> str:
-    intervals = [f"[{output.number(low, 4)}, {output.number(high, 4)}]" for low, high in law.support]
-    atoms = [f"a mass of {output.number(mass, 4)} at {output.number(place, 4)}" for place, mass in law.atoms]
+    intervals = [f"[{render.number(low, 4)}, {render.number(high, 4)}]" for low, high in law.support]
+    atoms = [f"a mass of {render.number(mass, 4)} at {render.number(place, 4)}" for place, mass in law.atoms]
     where = f"a density on {' and '.join(intervals)}" if intervals else "no density"
     return f"The law has {where}, and {' and '.join(atoms) or 'no atoms'}."
 
@@ -171,7 +171,7 @@ def _picture(values: Mapping[str, Any], eigenvalues: "FloatArray", law: "Spectru
     ax.stairs(heights, cuts, fill=True, color=drawing.FIRST, alpha=0.3, linewidth=0, label=label)
     columns: dict[str, list[float | str]] = {"kind": [], "eigenvalue": [], "density": []}
     _add(columns, label, (cuts[1:] + cuts[:-1]) / 2, heights)
-    ends = f"from {output.number(eigenvalues.min(), 4)} to {output.number(eigenvalues.max(), 4)}"
+    ends = f"from {render.number(eigenvalues.min(), 4)} to {render.number(eigenvalues.max(), 4)}"
     words = f"{len(eigenvalues)} eigenvalues of {values['expression']} {ends}"
     top = float(heights.max(initial=0.0))
     if law is not None:
@@ -185,7 +185,7 @@ def _picture(values: Mapping[str, Any], eigenvalues: "FloatArray", law: "Spectru
         ax.annotate("", xy=(place, 1.02 * (top or 1.0)), xytext=(place, 0),
                     arrowprops={"arrowstyle": "-|>", "color": drawing.THIRD, "linewidth": 1.6})  # fmt: skip
         ax.annotate(
-            output.number(mass, 3),
+            render.number(mass, 3),
             (place, 1.05 * (top or 1.0)),
             ha="center",
             color=drawing.THIRD,

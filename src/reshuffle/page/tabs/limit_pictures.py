@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reshuffle.cli import output
+from reshuffle.cli import render
 from reshuffle.page import drawing
 from reshuffle.page.tab import Picture
 
@@ -41,7 +41,7 @@ def number(value: float) -> str:
     >>> number(0.55171), number(math.inf)
     ('0.5517', 'without bound')
     """
-    return output.number(value, 4) if value < math.inf else "without bound"
+    return render.number(value, 4) if value < math.inf else "without bound"
 
 
 def risk_picture(setting: str, risk: "rs.Risk | asymptotics.LimitingRisk", best: "rs.BestEpoch") -> Picture:

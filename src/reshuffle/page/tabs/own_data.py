@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reshuffle.cli import output
-from reshuffle.cli.advice_words import against
-from reshuffle.cli.complaints import InputError
+from reshuffle.cli import render
+from reshuffle.cli.advise import against
+from reshuffle.cli.console import InputError
 from reshuffle.page import uploads
 from reshuffle.page.fields import Choice, Column, Columns, Switch, Upload, Whole
 from reshuffle.page.tab import Refused, Shown, Stage, Tab, Table, complaint
@@ -17,7 +17,7 @@ from reshuffle.page.tabs.data_pictures import choices_picture, leave_one_out_pic
 
 if TYPE_CHECKING:
     import reshuffle as rs
-    from reshuffle.cli.advice_data import AdviceData
+    from reshuffle.cli.reader import Data
 
 _UPLOAD = "upload"
 TAB = Tab(
@@ -82,31 +82,31 @@ def _source(name: str, upload: str | None, folder: Path) -> _Source:
 
 
 def _of_source(source: _Source, values: Mapping[str, Any], verify: bool) -> Shown | Refused:
-    from reshuffle.cli import advice_data, named_columns
+    from reshuffle.cli import reader
+    from reshuffle.cli.advise import read_for_advice
 
     offers: dict[str, list[str]] = {}
     chosen: dict[str, str] = {}
     try:
-        names = named_columns.read(str(source.path)).names
+        names = reader.read_table(str(source.path)).names
         target = values["target"] or (source.target if source.target in names else names[-1])
         others = [name for name in names if name != target]
         # A column that was left out and is the target now is meant to be the target.
         leave_out = [name for name in values["leave_out"] if name != target]
         categories = [name for name in values["categories"] if name not in (target, *leave_out)]
         offers, chosen = {"target": names, "leave_out": others, "categories": others}, {"target": target}
-        data = advice_data.read(str(source.path), [target], leave_out, categories)
+        data = read_for_advice(str(source.path), [target], leave_out, categories)
         data = replace(data, path=source.path.name)
         return replace(_of_data(data, source, values, verify), offers=offers, chosen=chosen)
     except InputError as error:
         return Refused(complaint(error).replace(f"{source.path.parent}/", ""), offers, chosen)
 
 
-def _of_data(data: "AdviceData", source: _Source, values: Mapping[str, Any], verify: bool) -> Shown:
+def _of_data(data: "Data", source: _Source, values: Mapping[str, Any], verify: bool) -> Shown:
     import numpy as np
 
     import reshuffle as rs
-    from reshuffle.cli.advice_answer import answer
-    from reshuffle.cli.advice_words import Advice
+    from reshuffle.cli.advise import Advice, answer
 
     plan = rs.plan(
         data.X, data.y[:, 0], epochs=values["epochs"], standardize=values["standardize"], verify=verify
@@ -121,8 +121,8 @@ def _of_data(data: "AdviceData", source: _Source, values: Mapping[str, Any], ver
         facts=_facts(plan),
         remarks=[f"{expected[0].upper()}{expected[1:]}", *remarks, _gains(plan)],
         pictures=[leave_one_out_picture(advice), choices_picture(plan)],
-        tables=[Table("The recommendation, and what other choices would do", told.headings, told.rows)],
-        programs=_programs(data, plan, source, values),
+        tables=[Table("The recommendation, and what other choices would do", told.headings, told.cells)],
+        programs=_programs(data, plan, source),
         python=_python(data, source, values, verify),
         note="" if verify else "A first look; the best recipes are being looked at closely.",
     )
@@ -133,10 +133,10 @@ def _facts(plan: "rs.Plan") -> dict[str, str]:
     visits = -(-plan.run.problem.n // best.batch_size)
     return {
         "Batch size": str(best.batch_size),
-        "Learning rate": output.number(best.step, 3),
+        "Learning rate": render.number(best.step, 3),
         "Epochs": str(best.epochs),
         "Steps in all": f"{visits * best.epochs:,}",
-        "Test error (mean square)": output.number(best.test_error, 4),
+        "Test error (mean square)": render.number(best.test_error, 4),
     }
 
 
@@ -152,17 +152,13 @@ def _gains(plan: "rs.Plan") -> str:
     return f"It costs {cost}, and has {told} least squares, to which training leads in the end."
 
 
-def _programs(
-    data: "AdviceData", plan: "rs.Plan", source: _Source, values: Mapping[str, Any]
-) -> dict[str, str]:
-    from reshuffle.cli.snippets import Numbers, scikit_learn_program, torch_program
+def _programs(data: "Data", plan: "rs.Plan", source: _Source) -> dict[str, str]:
+    from reshuffle.cli.programs import of_plan
 
-    best = plan.best
-    size = None if best.batch_size == plan.run.problem.n else best.batch_size
-    numbers = Numbers(size, best.step, best.epochs, best.momentum, best.penalty, values["standardize"])
+    made = of_plan(data, plan, None)
     return {
-        "Train like this in torch": _reading(torch_program(data, numbers, None), source),
-        "Train like this in scikit-learn": _reading(scikit_learn_program(data, numbers, None), source),
+        "Train like this in torch": _reading(made["torch"], source),
+        "Train like this in scikit-learn": _reading(made["scikit_learn"], source),
     }
 
 
@@ -176,8 +172,8 @@ def _reading(program: str, source: _Source) -> str:
     return program.replace(f'table = pd.read_csv("{source.path.name}")', found.lines, 1)
 
 
-def _python(data: "AdviceData", source: _Source, values: Mapping[str, Any], verify: bool) -> str:
-    from reshuffle.cli.snippets import reading
+def _python(data: "Data", source: _Source, values: Mapping[str, Any], verify: bool) -> str:
+    from reshuffle.cli.programs import reading
 
     settings = [
         *["standardize=False"] * (not values["standardize"]),

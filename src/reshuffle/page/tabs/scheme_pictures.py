@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from reshuffle.cli import output
+from reshuffle.cli import render
 from reshuffle.page import drawing
 from reshuffle.page.tab import Picture
 
@@ -112,4 +112,4 @@ def _word(value: float) -> str:
     >>> _word(0.51234), _word(float("inf")), _word(float("nan"))
     ('0.5123', 'diverges', 'not known')
     """
-    return "not known" if value != value else output.number(value, 4) if value < _BEYOND else "diverges"
+    return "not known" if value != value else render.number(value, 4) if value < _BEYOND else "diverges"

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from reshuffle.cli import output
+from reshuffle.cli import render
 from reshuffle.page.fields import Slider, Whole
 from reshuffle.page.tab import Shown, Stage, Tab, Table
 from reshuffle.page.tabs.scheme_pictures import price_picture, runs_picture
@@ -164,7 +164,7 @@ def _number(value: float) -> str:
     """
     if math.isnan(value):
         return "not known"
-    return output.number(value, 4) if value < 1e100 else "diverges"
+    return render.number(value, 4) if value < 1e100 else "diverges"
 
 
 def _setting(values: Mapping[str, Any]) -> str:
@@ -184,9 +184,9 @@ def _sentence(totals: Mapping[str, float]) -> str:
     base = shuffled[best]
     ratio = shuffled[worst] / base if base > 0 else math.inf
     above = (
-        f"{output.number(100 * (ratio - 1), 3)}% more"
+        f"{render.number(100 * (ratio - 1), 3)}% more"
         if ratio < 10
-        else f"{output.number(ratio, 3)} times as much"
+        else f"{render.number(ratio, 3)} times as much"
     )
     diverging = [name for name, total in totals.items() if total >= 1e100]
     also = f" It diverges with: {', '.join(diverging)}." if diverging else ""

@@ -136,7 +136,7 @@ def _drawn(values: Mapping[str, Any], rows: int) -> "tuple[rs.LeastSquares, rs.S
     import reshuffle as rs
 
     problem = rs.gaussian(rows, max(1, round(values["aspect"] * rows)), noise=values["noise"], seed=0)
-    scheme = rs.RandomReshuffling(values["batches"]) if values["batches"] > 1 else rs.FullBatch()
+    scheme = rs.RandomReshuffling(batches=values["batches"]) if values["batches"] > 1 else rs.FullBatch()
     return problem, scheme, rs.descend(problem, scheme, alpha=values["alpha"], momentum=values["momentum"])
 
 
