@@ -122,7 +122,7 @@ def _of_data(data: "Data", source: _Source, values: Mapping[str, Any], verify: b
         remarks=[f"{expected[0].upper()}{expected[1:]}", *remarks, _gains(plan)],
         pictures=[leave_one_out_picture(advice), choices_picture(plan)],
         tables=[Table("The recommendation, and what other choices would do", told.headings, told.cells)],
-        programs=_programs(data, plan, source, values),
+        programs=_programs(data, plan, source),
         python=_python(data, source, values, verify),
         note="" if verify else "A first look; the best recipes are being looked at closely.",
     )
@@ -152,15 +152,13 @@ def _gains(plan: "rs.Plan") -> str:
     return f"It costs {cost}, and has {told} least squares, to which training leads in the end."
 
 
-def _programs(data: "Data", plan: "rs.Plan", source: _Source, values: Mapping[str, Any]) -> dict[str, str]:
-    from reshuffle.cli.programs import Numbers, scikit_learn_program, torch_program
+def _programs(data: "Data", plan: "rs.Plan", source: _Source) -> dict[str, str]:
+    from reshuffle.cli.programs import of_plan
 
-    best = plan.best
-    size = None if best.batch_size == plan.run.problem.n else best.batch_size
-    numbers = Numbers(size, best.step, best.epochs, best.momentum, best.penalty, values["standardize"])
+    made = of_plan(data, plan, None)
     return {
-        "Train like this in torch": _reading(torch_program(data, numbers, None), source),
-        "Train like this in scikit-learn": _reading(scikit_learn_program(data, numbers, None), source),
+        "Train like this in torch": _reading(made["torch"], source),
+        "Train like this in scikit-learn": _reading(made["scikit_learn"], source),
     }
 
 
