@@ -189,24 +189,10 @@ def _held_out(data: Data, test: str) -> tuple["FloatArray", "FloatArray"]:
 
 @dataclass(frozen=True, eq=False)
 class Advice:
-    """A plan for the data of a file.
+    """A plan for the data of a file, and its check on held-out rows.
 
-    Attributes
-    ----------
-    data : Data
-    plan : Plan
-        Targets are divided by `units` in it.
-    units : (t,)
-        1 for one target, the standard deviations of several, so that all of them count.
-    deviations : (t,)
-        Standard deviations of the targets.
-    of_targets, errors_of_targets : (t,) or None
-        The expected test error of each of several targets, in units of its own squared, and its standard error.
-    check : HoldoutCheck or None
-        How the recommendation does on held-out rows.
-    test : str or None
-        Where these are.
-    seed : int
+    In the plan targets are divided by `units` (t,): 1 for one target, the standard deviations of several, so that
+    all of them count. The expected test error of each of several targets is in units of its own squared.
     """
 
     data: Data

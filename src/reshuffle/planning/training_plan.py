@@ -619,6 +619,7 @@ def _standardized(
                     f"{name} must not be given beside a problem, which is planned for as it stands, but it is "
                     f"{value!r}; pass X and y in place of the problem."
                 )
+        X.require_rows("plan")
         _require_something_to_learn(X.X, X.y, intercept=False)
         return X, Standardizer.identity(X.p, X.outputs), False, False
     if y is None:
@@ -628,6 +629,7 @@ def _standardized(
     scales = standardize is None or _arrays.flag("standardize", standardize)
     centres = intercept is None or _arrays.flag("intercept", intercept)
     raw = LeastSquares(X, y)
+    raw.require_rows("plan")
     _require_something_to_learn(raw.X, raw.y, centres)
     weights = LeastSquares(X, y, sample_weight=sample_weight).sample_weight
     made = Standardizer.of(raw.X, raw.y, centre=centres, scale=scales, weights=weights)
