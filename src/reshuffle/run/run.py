@@ -565,6 +565,7 @@ class Run:
 
     def _least_left_out(self, centred: bool) -> BestEpoch:
         """The epoch at which leave-one-out is smallest."""
+        self.problem.require_rows("best_epoch, by leave-one-out where the truth is unknown,")
         rows = leave_one_out.RowsLeftOut(self, centred)
         found = leave_one_out.smallest(rows.ask, self.epochs_worth_a_look)
         each = [stopping.by_leave_one_out(*values) for values in found]
