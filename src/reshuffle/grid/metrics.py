@@ -471,6 +471,9 @@ _BEST = (
     _at_end("best_epoch", "epoch to stop at", "epochs", False, True),
     _at_end("best_epoch_risk", "risk there, or leave-one-out if the truth is unknown", _SQUARE, True, True),
     _at_end("best_epoch_standard_error", "standard error of leave-one-out there", _SQUARE, False, True),
+    _at_end(
+        "best_epoch_gap", "amount by which the risk may be smaller at another epoch", _SQUARE, False, True
+    ),
 )
 _RATE = (
     _at_end("rate", "factor of the slowest mode per epoch", has_error=True),
