@@ -36,11 +36,11 @@ def works() -> dict[str, Callable[[], object]]:
     rng = np.random.default_rng(0)
     square = rng.standard_normal((120, 120))
     problem = rs.gaussian(300, 120, noise=0.5, seed=0)
-    blocks = rs.gaussian(1000, 500, seed=0).blocks(rs.RandomReshuffling(8).partition(1000))
+    blocks = rs.gaussian(1000, 500, seed=0).blocks(rs.RandomReshuffling(batches=8).partition(1000))
 
     def curve(**recipe: float) -> object:
         fresh = rs.LeastSquares(problem.X, problem.y, beta_star=problem.beta_star, noise=0.5)
-        return rs.descend(fresh, rs.RandomReshuffling(4), alpha=0.1, **recipe).risk([0, 10, 100])
+        return rs.descend(fresh, rs.RandomReshuffling(batches=4), alpha=0.1, **recipe).risk([0, 10, 100])
 
     return {
         "eigenvalues of 120 x 120": lambda: scipy.linalg.eigh(square + square.T),

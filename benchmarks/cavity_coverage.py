@@ -53,7 +53,7 @@ def draw(seed):
     if one_by_one:
         step = min(rng.choice([0.1, 0.3, 1.0, 3.0]) * fastest / n, 1.8 / np.square(X).sum(axis=1).max())
         return kind, problem, rs.RandomReshuffling(batch_size=1), float(step)
-    scheme = rs.SampleReshuffling(int(rng.choice([3, 4])))
+    scheme = rs.SampleReshuffling(batches=int(rng.choice([3, 4])))
     return kind, problem, scheme, float(rng.choice([0.03, 0.1, 0.3, 0.6]) * fastest)
 
 
@@ -69,7 +69,7 @@ def draw_batches(seed):
     parts = np.array_split(np.arange(n), batches)
     strongest = max(np.linalg.norm(X[rows], 2) ** 2 / len(rows) for rows in parts)
     step = rng.choice([0.03, 0.1, 0.3, 0.6, 1.0]) * 1.8 / strongest
-    return kind, problem, rs.RandomReshuffling(batches), float(step)
+    return kind, problem, rs.RandomReshuffling(batches=batches), float(step)
 
 
 def ratios(problem, scheme, step):

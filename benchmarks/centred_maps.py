@@ -96,7 +96,7 @@ def _small(name: str, seed: int, budget: float) -> rs.Run:
         X[0] *= 5
     X /= np.sqrt(np.square(X).sum(axis=1).mean())
     problem = rs.LeastSquares(X, X @ [1.0, -1.0], beta_star=[1.0, -1.0], noise=0.5)
-    return rs.descend(problem, rs.SampleReshuffling(4), 0.3, budget=budget, seed=seed)
+    return rs.descend(problem, rs.SampleReshuffling(batches=4), 0.3, budget=budget, seed=seed)
 
 
 def main() -> None:

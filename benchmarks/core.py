@@ -27,7 +27,7 @@ def table(title: str, *headings: str) -> Table:
 def lattice_against_its_floor() -> Table:
     """Time at n = 1000, p = 500, B = 8 against the operations through X_b, memory against two layers."""
     n, p, batches = 1000, 500, 8
-    blocks = rs.gaussian(n, p, seed=0).blocks(rs.RandomReshuffling(batches).partition(n))
+    blocks = rs.gaussian(n, p, seed=0).blocks(rs.RandomReshuffling(batches=batches).partition(n))
     rate = timing.product_rate(n // batches, p, p)
     seconds, _ = timing.timed(lambda: over_samples(blocks, 0.01), 3)
     through_features = batches * 2 ** (batches - 1) * 4 * (n // batches) * p**2
@@ -53,7 +53,9 @@ def lattice_against_its_floor() -> Table:
 def exact_against_simulation(runs: int = 1000, epochs: int = 300) -> Table:
     """The three exact curves at n = 1000, p = 1500 against 1,000 simulated runs of the same."""
     problem = rs.gaussian(1000, 1500, noise=0.5, seed=0)
-    schemes = [rs.FullBatch() if batches == 1 else rs.RandomReshuffling(batches) for batches in BATCHES]
+    schemes = [
+        rs.FullBatch() if batches == 1 else rs.RandomReshuffling(batches=batches) for batches in BATCHES
+    ]
     when = np.arange(epochs + 1)
 
     def exact() -> list[np.ndarray]:
@@ -120,7 +122,7 @@ def extreme_sizes() -> Table:
     wide = (
         "import reshuffle as rs\n"
         "problem = rs.gaussian(500, 100_000, noise=0.5, seed=0)\n"
-        "run = rs.descend(problem, rs.RandomReshuffling(4), alpha=0.005)\n"
+        "run = rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.005)\n"
         "run.risk(range(301)); run.limit(); run.best_epoch()"
     )
     seconds, peak = timing.peak_memory_of(wide)
@@ -133,7 +135,7 @@ def extreme_sizes() -> Table:
         "problem = rs.gaussian(1_000_000, 100, noise=0.5, seed=0)\n"
         "import resource\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "run = rs.descend(problem, rs.RandomReshuffling(8), alpha=0.5)\n"
+        "run = rs.descend(problem, rs.RandomReshuffling(batches=8), alpha=0.5)\n"
         "run.risk(range(301)); run.limit(); run.best_epoch()\n"
         "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)"
     )
@@ -150,7 +152,7 @@ def many_epochs() -> Table:
     made = table("10,000 epochs of risk", "covariance", "risk / one eigendecomposition", "target")
     for name, covariance in (("identity", None), ("diagonal", np.linspace(0.5, 2.0, 1500))):
         problem = rs.gaussian(1000, 1500, noise=0.5, seed=0, covariance=covariance)
-        run = rs.descend(problem, rs.RandomReshuffling(2), alpha=0.1)
+        run = rs.descend(problem, rs.RandomReshuffling(batches=2), alpha=0.1)
         Z = run.epoch.mean.factor.T @ run.epoch.mean.weigh(run.epoch.mean.factor)
         decomposition, _ = timing.timed(lambda matrix=Z: np.linalg.eigh(matrix), 3)
         run.risk(0)
@@ -167,7 +169,7 @@ def growth() -> Table:
         return timing.timed(
             lambda: rs.descend(
                 rs.LeastSquares(problem.X, problem.y, beta_star=problem.beta_star, noise=0.5),
-                rs.RandomReshuffling(batches),
+                rs.RandomReshuffling(batches=batches),
                 alpha=0.1,
             ).risk(np.arange(301)),
             2,

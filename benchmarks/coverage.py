@@ -118,7 +118,7 @@ def settings() -> Iterator[Setting]:
         (6, {**momentum, **penalty}, loose, "6 batches, momentum and penalty, rtol = 1e-2"),
     ]:
         data = problem if wishes else smaller
-        yield reshuffling(name, data, rs.RandomReshuffling(batches), {"step": 0.1, **recipe}, wishes)
+        yield reshuffling(name, data, rs.RandomReshuffling(batches=batches), {"step": 0.1, **recipe}, wishes)
     samples = rs.gaussian(12, 3, noise=0.5, seed=1)
     for recipe, wishes, name in [
         ({}, few, "shuffled samples, fewest draws"),
@@ -128,7 +128,7 @@ def settings() -> Iterator[Setting]:
     ]:
         # At default settings a smaller step is as good a test, and a cheaper one.
         step = 0.2 if wishes else 0.1
-        yield reshuffling(name, samples, rs.SampleReshuffling(4), {"step": step, **recipe}, wishes)
+        yield reshuffling(name, samples, rs.SampleReshuffling(batches=4), {"step": step, **recipe}, wishes)
     yield one_shuffle("one shuffle, 32 orders", problem, {"step": 0.3}, 32)
 
 
@@ -173,8 +173,8 @@ def one_shuffle(name: str, problem: Any, recipe: Any, draws: int) -> Setting:
     """An order that is drawn once, from a sample of the orders of four batches; the truth from all 24."""
     return Setting(
         name,
-        lambda seed: rs.descend(problem, rs.ShuffleOnce(4, draws=draws, seed=seed), **recipe),
-        lambda: rs.descend(problem, rs.ShuffleOnce(4), **recipe),
+        lambda seed: rs.descend(problem, rs.ShuffleOnce(batches=4, draws=draws, seed=seed), **recipe),
+        lambda: rs.descend(problem, rs.ShuffleOnce(batches=4), **recipe),
     )
 
 

@@ -24,7 +24,7 @@ def against_simulation(epochs: int = 100) -> Table:
     The simulator is timed on a few hundred runs, and the time scaled to the number of runs that would bring the
     largest relative standard error of the curve to 0.1%: standard errors shrink like one over the root of the runs.
     """
-    problem, scheme = rs.gaussian(400, 200, noise=0.5, seed=0), rs.RandomReshuffling(4)
+    problem, scheme = rs.gaussian(400, 200, noise=0.5, seed=0), rs.RandomReshuffling(batches=4)
     when = np.arange(epochs + 1)
     # The two are timed in turns, since the machine may be busy with something else for a while.
     exact_seconds = simulated_seconds = float("inf")
@@ -71,7 +71,7 @@ def growth() -> Table:
 
     def seconds(n: int, p: int, batches: int) -> float:
         problem = rs.gaussian(n, p, noise=0.5, seed=0)
-        run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=0.2)
+        run = rs.descend(problem, rs.RandomReshuffling(batches=batches), alpha=0.2)
         run.risk(1)
         return timing.timed(lambda: run.expected_risk(10), 2)[0]
 

@@ -22,12 +22,9 @@ from benchmarks.peers import (
     semicircular_iteration,
 )
 from reshuffle import free
-from reshuffle.free.solver.continuation import follow
-from reshuffle.free.solver.system import System
 
 POINTS = 400
 MANY = 10_000
-WANTED = {3: "5", 4: "10", 5: "20"}
 CASES = ((0.5, 0.2, (0.09987126, 0.72195051)), (3.0, 0.1, (0.01079049, 0.82682557)))
 
 
@@ -220,7 +217,7 @@ def cost_rows(table):
         t = np.linspace(0.05, 0.6 * m, POINTS)
         seconds[m], _ = clock(lambda w=waiting, t=t: next(w).density(t))
     table.add_row("sum of 4 variables", "times the cost of 2", f"{seconds[4] / seconds[2]:.2f}", "3")
-    for batches in (2, 3, 4, 5, 8):
+    for batches in (2, 3, 4):
         start = time.process_time()
         s = symmetrised(batches)
         system = s.engine.system
@@ -237,29 +234,6 @@ def cost_rows(table):
         table.add_row(
             name, "support, atoms, mass: seconds, |mass - 1|", f"{found:.2f}, {abs(mass - 1):.0e}", ""
         )
-        if batches in WANTED:
-            before, off = one_path_each(s, t, answer.value)
-            table.add_row(
-                name,
-                "times faster than one path each, without symmetry",
-                f"{before / spent:.0f}",
-                WANTED[batches],
-            )
-            table.add_row(name, "difference", f"{off:.0e}", "")
-
-
-def one_path_each(s, t, values):
-    """Return the seconds and the difference of following every point down its own path in the whole system."""
-    engine = s.engine
-    laws = [
-        law / scale for law, scale in zip(engine.expression.family.laws, engine.pencil.scales, strict=True)
-    ]
-    whole = System(engine.pencil.coefficients, laws, engine.direction)
-    few = slice(None, None, 1 if whole.unknowns < 100 else 10)
-    inner = ((t[few] - engine.pencil.shift) / engine.pencil.factor).astype(complex)
-    spent, solution = clock(lambda: follow(whole, inner, 1), 1)
-    found = -solution.resolvent[:, 0, 0].imag / (np.pi * engine.pencil.factor)
-    return spent * len(t) / len(inner), np.abs(found - values[few]).max()
 
 
 PARTS = {

@@ -9,8 +9,7 @@ from rich.table import Table
 from benchmarks import timing
 from benchmarks.core import table
 from reshuffle import asymptotics
-from reshuffle.asymptotics.streaming.fresh_samples import StepByStep
-from reshuffle.asymptotics.streaming.grouped_modes import Modes
+from reshuffle.asymptotics.fresh_samples import Modes, StepByStep
 
 SIZE = 10**6
 STEPS = 300

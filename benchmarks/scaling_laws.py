@@ -182,7 +182,7 @@ def reuse() -> Table:
 
 def _reshuffled_reuse(ratio: int, epochs: int, p: int = 40, runs: int = 40) -> float:
     """The same for reshuffled single rows, trained: the best of several steps, on as many data sets as runs."""
-    from reshuffle.asymptotics.streaming.reused_data import one_pass_time
+    from reshuffle.asymptotics.replacement import one_pass_time
 
     rng, n = np.random.default_rng(0), ratio * p
     X, noise = rng.standard_normal((runs, n, p)), 0.5 * rng.standard_normal((runs, n))

@@ -16,7 +16,7 @@ ACCURACY = 1e-4
 def twelve_batches_against_their_floor() -> Table:
     """The exact mean at n = 1200, p = 200, B = 12, against the operations of the lattice and those through X_b."""
     n, p, batches = 1200, 200, 12
-    blocks = rs.gaussian(n, p, seed=0).blocks(rs.RandomReshuffling(batches).partition(n))
+    blocks = rs.gaussian(n, p, seed=0).blocks(rs.RandomReshuffling(batches=batches).partition(n))
     rate = timing.product_rate(p, p, p)
     seconds, _ = timing.timed(lambda: lattice.reshuffled_mean_map(blocks, 0.01))
     cheaper = lattice.flops(blocks)
@@ -43,7 +43,7 @@ def thousand_batches_against_simulation(runs: int = 20) -> Table:
         f"1,000 batches, n = 10,000, p = 100, alpha = 0.5: the risk of {EPOCHS[-1]} epochs to {ACCURACY:g}",
         "way", "seconds", "relative error", "slower by", "target",
     )  # fmt: skip
-    for scheme in (rs.RandomReshuffling(1000), rs.SampleReshuffling(1000)):
+    for scheme in (rs.RandomReshuffling(batches=1000), rs.SampleReshuffling(batches=1000)):
         seconds, (run, risk) = timing.timed(
             lambda scheme=scheme: _curve(problem, scheme, 0.5, rtol=ACCURACY / 5), 2
         )

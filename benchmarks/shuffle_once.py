@@ -8,7 +8,7 @@ import reshuffle as rs
 from benchmarks import timing
 from benchmarks.core import table
 from reshuffle.epoch.timeline import Timeline
-from reshuffle.run.affine_trajectory import AffineTrajectory
+from reshuffle.run.trajectory import AffineTrajectory
 
 EPOCHS = np.array([1.0, 10.0, 100.0])
 SIZES = ((60, 10, 5), (60, 10, 6), (120, 60, 5), (300, 200, 5))
@@ -24,7 +24,7 @@ def orders_side_by_side() -> Table:
         problem = rs.gaussian(n, p, noise=0.5, seed=1)
 
         def run(problem: rs.LeastSquares = problem, batches: int = batches) -> rs.Run:
-            return rs.descend(problem, rs.ShuffleOnce(batches), alpha=0.3)
+            return rs.descend(problem, rs.ShuffleOnce(batches=batches), alpha=0.3)
 
         questions = {
             "iterate": (lambda run: run.iterate(EPOCHS), _iterates),

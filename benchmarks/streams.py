@@ -52,7 +52,7 @@ def forget(path: Path) -> None:
 def ours(folder: Path) -> None:
     """The mean iterate of shuffled batches, from the file."""
     problem = rs.LeastSquares(np.load(folder / "X.npy", mmap_mode="r"), np.load(folder / "y.npy"))
-    rs.descend(problem, rs.RandomReshuffling(BATCHES), alpha=0.5).iterate([1, 10, 100])
+    rs.descend(problem, rs.RandomReshuffling(batches=BATCHES), alpha=0.5).iterate([1, 10, 100])
     assert problem.stream is not None
     assert problem.stream.passes == 1
 
@@ -60,7 +60,7 @@ def ours(folder: Path) -> None:
 def samples(folder: Path) -> None:
     """The mean iterate of shuffled samples, from the file."""
     problem = rs.LeastSquares(np.load(folder / "X.npy", mmap_mode="r"), np.load(folder / "y.npy"))
-    rs.descend(problem, rs.SampleReshuffling(VISITS), alpha=0.5).iterate([1, 10, 100])
+    rs.descend(problem, rs.SampleReshuffling(batches=VISITS), alpha=0.5).iterate([1, 10, 100])
     assert problem.stream is not None
     print(problem.stream.passes)
 

@@ -36,7 +36,7 @@ def shared_steps(problem: rs.LeastSquares, over: dict[str, list[float]]) -> None
     with one_thread():
         apart = 0.0
         for batches in over["batches"]:
-            scheme = rs.RandomReshuffling(int(batches))
+            scheme = rs.RandomReshuffling(batches=int(batches))
             for alpha in over["alpha"][:: 2 * _EVERY]:
                 apart += timed(lambda s=scheme, a=alpha: rs.descend(problem, s, alpha=a).risk(_EPOCHS).total)[
                     0
@@ -44,7 +44,7 @@ def shared_steps(problem: rs.LeastSquares, over: dict[str, list[float]]) -> None
         together, found = timed(lambda: rs.sweep(problem, over=over, epochs=_EPOCHS))
         off = 0.0
         for batches in over["batches"]:
-            scheme = rs.RandomReshuffling(int(batches))
+            scheme = rs.RandomReshuffling(batches=int(batches))
             for alpha in over["alpha"][_EVERY :: 2 * _EVERY]:
                 begin = time.perf_counter()
                 direct = rs.descend(problem, scheme, alpha=alpha).risk(_EPOCHS).total

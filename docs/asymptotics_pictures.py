@@ -10,10 +10,10 @@ import numpy as np
 
 import reshuffle as rs
 from reshuffle import asymptotics, plotting
-from reshuffle.asymptotics.arguments import population
-from reshuffle.asymptotics.laws.batch_law import BatchLaw
-from reshuffle.asymptotics.recipes.few_epochs import FewEpochs, Parts, interpolated
-from reshuffle.asymptotics.recipes.limiting_setting import Setting
+from reshuffle.asymptotics.batch_law import BatchLaw
+from reshuffle.asymptotics.best_recipe import FewEpochs, Parts, interpolated
+from reshuffle.asymptotics.optimum import Setting
+from reshuffle.asymptotics.spectra import population
 
 PICTURES = Path(__file__).parent / "pictures"
 BATCHES = (1, 2, 3, 4, 8)
@@ -34,26 +34,20 @@ def spectra():
         full = asymptotics.marchenko_pastur(aspect, alpha)
         end = 1.02 * full.support[0][1]
         for ax, batches in zip(row, BATCHES, strict=True):
-            run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=alpha)
+            run = rs.descend(problem, rs.RandomReshuffling(batches=batches), alpha=alpha)
             eigenvalues = run.epoch.decay_rates[~run.epoch.modes.frozen]
             law = asymptotics.batch_spectrum(aspect, alpha, batches)
-            share = len(eigenvalues) / problem.p
-            heights, edges = np.histogram(eigenvalues, bins=40, range=(0, end), density=True)
-            ax.stairs(share * heights, edges, fill=True, color="#D0D0D0", label="sampled")
-            ax.plot(
-                *plotting.spectrum_points(full),
-                color="#888888",
-                linestyle=":",
-                linewidth=1.2,
-                label="full batch",
-            )
-            t, density = plotting.spectrum_points(law)
-            ax.plot(t, density, color=COLOURS[batches], linewidth=1.6, label=name(batches))
+            # Frozen directions are zeros of the whole spectrum, which the histogram counts.
+            sampled = np.concatenate([eigenvalues, np.zeros(problem.p - len(eigenvalues))])
+            plotting.spectrum_curve(full, label="full batch", colour=plotting.GREY, style=":", ax=ax)
+            colour = COLOURS[batches]
+            plotting.spectrum_histogram(sampled, label="sampled", bins=40, colour=colour, ax=ax)
+            plotting.spectrum_curve(law, label=name(batches), colour=colour, ax=ax)
             ax.set_title(f"{name(batches)}, p/n = {aspect:g}", fontsize=9)
-            ax.set_ylim(0, 1.15 * max(density.max(), (share * heights).max()))
+            ax.set_ylim(0, 1.15 * plotting.spectrum_view([plotting.spectrum_points(law)]).top)
             ax.set_xlim(-0.03 * end, end)
             ax.tick_params(labelsize=8)
-        row[0].set_ylabel("density")
+            ax.label_outer()
     for ax in rows[-1]:
         ax.set_xlabel("eigenvalue of αZ")
     return figure
@@ -69,7 +63,7 @@ def learning_curves():
         for batches in (1, 2, 4):
             for seed in range(4):
                 problem = rs.gaussian(n, round(aspect * n), noise=noise, seed=seed)
-                run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=alpha)
+                run = rs.descend(problem, rs.RandomReshuffling(batches=batches), alpha=alpha)
                 ax.plot(epochs, run.risk(epochs).total, color=COLOURS[batches], linewidth=0.5, alpha=0.6)
             curve = asymptotics.learning_curve(aspect, alpha, batches, noise=noise)
             plotting.risk_curve(curve.risk(epochs), label=name(batches), colour=COLOURS[batches], ax=ax)
@@ -153,7 +147,7 @@ def price_of_batches():
                 alphas, price / leading, color=COLOURS[batches], linestyle=style, label=label, linewidth=1.4
             )
     ax.set(xlabel="α", ylabel="price / leading term", ylim=(0, None), xlim=(0, None), title="Σ = I")
-    ax.axhline(1.0, color="#888888", linewidth=0.8)
+    ax.axhline(1.0, color=plotting.GREY, linewidth=0.8)
     ax.legend(fontsize=7, ncols=3)
     return figure
 
@@ -186,7 +180,7 @@ def _price_of_others(ax):
                 linewidth=1.4,
             )
     ax.set(xlabel="α", xlim=(0, None), title="other Σ of trace p, p/n = 0.5")
-    ax.axhline(1.0, color="#888888", linewidth=0.8)
+    ax.axhline(1.0, color=plotting.GREY, linewidth=0.8)
     ax.legend(fontsize=7, ncols=2)
 
 

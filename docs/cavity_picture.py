@@ -24,10 +24,10 @@ def errors(n, tails, seed):
     X = rng.standard_normal((n, 5)) if tails == np.inf else rng.standard_t(tails, (n, 5))
     X /= np.sqrt(np.square(X).mean())
     problem = rs.LeastSquares(X, np.zeros(n))
-    scheme = rs.SampleReshuffling(4)
+    scheme = rs.SampleReshuffling(batches=4)
     exact = rs.descend(problem, scheme, alpha=1.0, method="exact").epoch.Z
     cavity = rs.descend(problem, scheme, alpha=1.0, method="cavity", rtol=10.0).epoch
-    independent = rs.descend(problem, rs.SampleWithReplacement(n // 4), alpha=1.0).epoch.Z
+    independent = rs.descend(problem, rs.SampleWithReplacement(batch_size=n // 4), alpha=1.0).epoch.Z
     size = np.linalg.norm(exact, 2)
     return [
         np.linalg.norm(independent - exact, 2) / size,

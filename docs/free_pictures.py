@@ -9,7 +9,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 
-from reshuffle import free
+from reshuffle import free, plotting
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -92,7 +92,7 @@ def sample_covariance(ax):
     law = free.multiply(free.Discrete(sigma), free.MarchenkoPastur(p / n))
     x = np.random.default_rng(1).standard_normal((n, p)) * np.sqrt(sigma)
     eigenvalues = np.linalg.eigvalsh(x.T @ x / n)
-    ax.hist(eigenvalues, bins=90, density=True, color="#c9d6e8", label=f"one sample covariance, {n} x {p}")
+    plotting.spectrum_histogram(eigenvalues, bins=90, label=f"one sample covariance, {n} x {p}", ax=ax)
     law.plot(ax)
     ax.set_title("Sigma = 1, 3, 10, seen through noise")
     return f"{law.support}"
@@ -108,9 +108,9 @@ def deconvolution(ax):
     found = free.divide(eigenvalues, free.MarchenkoPastur(p / n))
     t = np.linspace(0, 12, 1200)
     for law, label, colour in (
-        (free.Discrete(eigenvalues), "of the sample covariance", "#8fa8c8"),
+        (free.Discrete(eigenvalues), "of the sample covariance", plotting.COLOURS[5]),
         (free.Discrete(sigma), "of Sigma", "black"),
-        (found.law, "deconvolved", "#b5482a"),
+        (found.law, "deconvolved", plotting.COLOURS[1]),
     ):
         ax.plot(t, law.cdf(t), color=colour, label=label, lw=1.8 if colour != "black" else 1.0)
     ax.set(xlabel="eigenvalue", ylabel="distribution function", title=f"noise of ratio {p / n:g} removed")
@@ -136,33 +136,19 @@ def single_ring(ax):
     inner, outer = b.radii
     r = np.linspace(0.6 * inner, 1.2 * outer, 80)
     drawn = np.sort(np.abs(b.eigenvalues(SIZE, seed=4)))
-    ax.step(drawn, (np.arange(SIZE) + 1) / SIZE, color="#8fa8c8", lw=3, label=f"one matrix of size {SIZE}")
-    ax.plot(r, b.radial_cdf(r), color="#1b3a6b", label="Brown measure")
+    ax.step(
+        drawn,
+        (np.arange(SIZE) + 1) / SIZE,
+        color=plotting.COLOURS[5],
+        lw=3,
+        label=f"one matrix of size {SIZE}",
+    )
+    ax.plot(r, b.radial_cdf(r), color=plotting.COLOURS[0], label="Brown measure")
     for edge in (inner, outer):
-        ax.axvline(edge, color="#b5482a", lw=0.8, ls=":")
+        ax.axvline(edge, color=plotting.COLOURS[1], lw=0.8, ls=":")
     ax.set(xlabel="radius", ylabel="mass inside", title="a single ring: singular values 1, 2 and 4")
     ax.legend(frameon=False, loc="lower right")
     return f"radii {b.radii}"
-
-
-def certified_cdf(ax):
-    """Draw proven bounds on the distribution function of the two-batch law."""
-    law = free.MarchenkoPastur(ratio=0.5, variance=0.2)
-    w1, w2 = free.variables(law, law, names=["w1", "w2"])
-    s = free.spectrum(w1 + w2 - (w1 * w2 + w2 * w1) / 2)
-    t = np.linspace(0.15, 0.65, 6)
-    bounds = [s.certify_cdf(float(x)) for x in t]
-    exact = s.cdf(t)
-    lower, upper = (np.array([getattr(b, side) for b in bounds]) for side in ("lower", "upper"))
-    for x, low, high in zip(t, lower - exact, upper - exact, strict=True):
-        ax.plot([x, x], [low, high], color="#1b3a6b", marker="_", ms=9, lw=1.2)
-    ax.axhline(0, color="#b5482a", lw=0.8)
-    ax.set(
-        xlabel="t", ylabel="proven bounds - cdf(t)", title="the distribution function, between proven bounds"
-    )
-    return (
-        f"largest width {np.max(upper - lower):.2g}; contained {np.all((lower <= exact) & (exact <= upper))}"
-    )
 
 
 EXAMPLES = (
@@ -177,7 +163,6 @@ EXAMPLES = (
     deconvolution,
     product_of_circulars,
     single_ring,
-    certified_cdf,
 )
 
 

@@ -17,9 +17,10 @@ from sklearn.kernel_ridge import KernelRidge
 from torch.utils.data import DataLoader, TensorDataset
 
 import reshuffle as rs
+from reshuffle import plotting
 
 PICTURES = Path(__file__).parent / "pictures"
-COMPUTED, REAL, OTHER = "#1f4e79", "#c8803c", "#5b8c5a"
+COMPUTED, REAL, OTHER = plotting.COLOURS[:3]
 WIDTHS = (64, 512, 4096)
 
 

@@ -32,7 +32,7 @@ def frontier():
     left.legend(frameon=False, fontsize=8)
     right.plot(compute, found.size, "o", color=plotting.COLOURS[0], label="best size")
     line = found.size[-1] * (compute / compute[-1]) ** found.theory[1]
-    right.plot(compute, line, color="#888888", linewidth=1, label=f"slope {found.theory[1]:.2f}")
+    right.plot(compute, line, color=plotting.GREY, linewidth=1, label=f"slope {found.theory[1]:.2f}")
     plotting.plain(right, "compute", "best model size p")
     right.set(
         xscale="log", yscale="log", title=f"fitted {found.size_exponent:.3f}, theory {found.theory[1]:.3f}"
@@ -61,7 +61,7 @@ def spread_of_runs():
             path.append((errors**2).sum(axis=1))
         epochs = np.arange(31)
         curve = replacement_curve(aspect, alpha, noise=noise).expected_risk(epochs)
-        ax.plot(epochs, np.array(path), color="#BBBBBB", linewidth=0.8)
+        ax.plot(epochs, np.array(path), color=plotting.GREY, alpha=0.5, linewidth=0.8)
         ax.plot(epochs, curve.total, color=plotting.COLOURS[0], linewidth=2, label="a run, in the limit")
         ax.plot(
             epochs,

@@ -15,8 +15,8 @@ from reshuffle import plotting
 STEP, BATCHES, RUNS = 0.14, 8, 60
 EPOCHS = np.arange(0, 31)
 SHOWN = (
-    ("8 batches, drawn with replacement", rs.WithReplacement(BATCHES), "with-replacement"),
-    ("8 batches, reshuffled every epoch", rs.RandomReshuffling(BATCHES), "reshuffling"),
+    ("8 batches, drawn with replacement", rs.WithReplacement(batches=BATCHES), "with-replacement"),
+    ("8 batches, reshuffled every epoch", rs.RandomReshuffling(batches=BATCHES), "reshuffling"),
 )
 
 

@@ -150,7 +150,7 @@ def main():
     angle = math.radians(50)
     two = rs.LeastSquares([[1, 0], [math.cos(angle), math.sin(angle)]], [0, 0], beta_star=[1, 1], noise=0.0)
     for step in (1.9, 2.5):
-        run = rs.descend(two, rs.RandomReshuffling(2), step)
+        run = rs.descend(two, rs.RandomReshuffling(batches=2), step)
         print(step, run.stability(), run.mean_square_stability(), run.expected_risk([0, 5, 10, 20]).total)
 
 

@@ -20,7 +20,15 @@ from fuzz.questions import COMPARISONS
 HANGS_AFTER = 20
 """Seconds of processor time: what else the machine does is no hang."""
 _MOVED = 12
-_CLEAR = (ValueError, TypeError, OverflowError, rs.BudgetError, rs.MissingTruthError)
+_CLEAR = (
+    ValueError,
+    TypeError,
+    OverflowError,
+    rs.ArgumentError,
+    rs.BudgetError,
+    rs.MissingTruthError,
+    rs.RangeError,
+)
 _ARGUMENTS = (
     "X", "y", "beta_star", "covariance", "noise", "problem", "scheme", "step", "alpha", "start", "penalty",
     "momentum", "method", "rtol", "budget", "seed", "epochs", "batches", "batch_size", "drop_last", "order", "runs",

@@ -93,7 +93,7 @@ def test_features_that_are_not_numbers(value, message):
 )
 def test_batches_that_are_none(kind, batches, message):
     with pytest.raises(ValueError, match=message):
-        rs.descend(problem, kind(batches), step=0.1)
+        rs.descend(problem, kind(batches=batches), step=0.1)
 
 
 @pytest.mark.parametrize("name", ["step", "alpha"])
@@ -180,8 +180,8 @@ def test_simulations_that_are_none(arguments, message):
 def test_every_kind_of_table_is_accepted_and_left_alone(convert):
     table = convert(X)
     before = pd.DataFrame(table).copy()
-    run = rs.descend(rs.LeastSquares(table, pd.Series(y)), rs.RandomReshuffling(3), step=0.001)
-    expected = rs.descend(problem, rs.RandomReshuffling(3), step=0.001)
+    run = rs.descend(rs.LeastSquares(table, pd.Series(y)), rs.RandomReshuffling(batches=3), step=0.001)
+    expected = rs.descend(problem, rs.RandomReshuffling(batches=3), step=0.001)
     np.testing.assert_allclose(run.iterate(20), expected.iterate(20), rtol=1e-12)
     assert pd.DataFrame(table).equals(before)
 
@@ -216,7 +216,11 @@ def test_any_finite_data_gives_numbers_or_a_clear_error(data):
     tiny = rs.LeastSquares(features, responses, beta_star=np.zeros(p), noise=1.0)
     if _is_refused_for_its_scales(tiny):
         return
-    for scheme in (rs.FullBatch(), rs.RandomReshuffling(batches), rs.WithReplacement(batches)):
+    for scheme in (
+        rs.FullBatch(),
+        rs.RandomReshuffling(batches=batches),
+        rs.WithReplacement(batches=batches),
+    ):
         run = rs.descend(tiny, scheme, step)
         epochs = np.array([0, 1, 5, 1000, math.inf])
         for answer in (run.iterate(epochs), run.training_loss(epochs), run.risk(epochs).total):
@@ -323,7 +327,7 @@ def test_numbers_beyond_every_range():
     with pytest.raises(ValueError, match="step must be a finite number >= 0"):
         rs.descend(problem, rs.FullBatch(), 10**400)
     with pytest.raises(ValueError, match="batches must be a whole number of at least 1"):
-        rs.RandomReshuffling(10**400)
+        rs.RandomReshuffling(batches=10**400)
     with pytest.raises(TypeError, match="batches must be a whole number >= 1 or a list of index arrays"):
         rs.RandomReshuffling([[0, [1]], [2]])
     with pytest.raises(ValueError, match=r"batches\[1\] must hold row indices"):
@@ -332,7 +336,7 @@ def test_numbers_beyond_every_range():
 
 
 def test_a_step_of_zero_has_a_risk_interval():
-    interval = rs.descend(known, rs.RandomReshuffling(2), 0.0).risk_interval([0, 5, math.inf])
+    interval = rs.descend(known, rs.RandomReshuffling(batches=2), 0.0).risk_interval([0, 5, math.inf])
     np.testing.assert_allclose(interval.upper, interval.lower)
 
 
@@ -353,20 +357,20 @@ def test_a_step_of_zero_has_a_risk_interval():
 )
 def test_recipes_that_are_none(arguments, message):
     with pytest.raises(ValueError, match=message):
-        rs.descend(problem, rs.RandomReshuffling(2), **arguments)
+        rs.descend(problem, rs.RandomReshuffling(batches=2), **arguments)
     if "alpha" not in arguments:
         with pytest.raises(ValueError, match=message):
-            rs.simulate(problem, rs.RandomReshuffling(2), epochs=1, runs=4, **arguments)
+            rs.simulate(problem, rs.RandomReshuffling(batches=2), epochs=1, runs=4, **arguments)
 
 
 def test_schedules_that_are_too_short():
-    run = rs.descend(known, rs.RandomReshuffling(2), step=[0.1, 0.05])
+    run = rs.descend(known, rs.RandomReshuffling(batches=2), step=[0.1, 0.05])
     for ask in (run.iterate, run.risk, run.training_loss, run.expected_risk):
         with pytest.raises(ValueError, match="epochs must be at most 2, the length of the step schedule"):
             ask([1, 3])
     with pytest.raises(ValueError, match="epochs must be at most 2, the length of the step schedule"):
-        rs.simulate(known, rs.RandomReshuffling(2), step=[0.1, 0.05], epochs=3, runs=4)
-    endless = rs.descend(known, rs.RandomReshuffling(2), step=lambda epoch: 0.1 / (1 + epoch))
+        rs.simulate(known, rs.RandomReshuffling(batches=2), step=[0.1, 0.05], epochs=3, runs=4)
+    endless = rs.descend(known, rs.RandomReshuffling(batches=2), step=lambda epoch: 0.1 / (1 + epoch))
     with pytest.raises(ValueError, match=r"epochs must be finite under a step schedule, .* but one is inf"):
         endless.risk(math.inf)
     for question in ("limit", "compare_limit", "stability", "mean_square_stability"):
@@ -374,7 +378,7 @@ def test_schedules_that_are_too_short():
             getattr(endless, question)()
     with pytest.raises(UnsupportedError, match="converges has no answer"):
         _ = endless.converges
-    wrong = rs.descend(known, rs.RandomReshuffling(2), step=lambda epoch: -1.0)
+    wrong = rs.descend(known, rs.RandomReshuffling(batches=2), step=lambda epoch: -1.0)
     with pytest.raises(ValueError, match=r"step\(0\) must be a finite number >= 0, but it is -1.0"):
         wrong.risk(1)
 
@@ -391,15 +395,15 @@ def test_schedules_that_are_too_short():
 )
 def test_orders_that_are_none(kind, order, message):
     with pytest.raises(ValueError, match=message):
-        kind(3, order)
+        kind(batches=3, order=order)
 
 
 def test_an_order_that_does_not_fit_the_rows():
     with pytest.raises(ValueError, match=r"order must hold each of the numbers 0..2 of the batches once"):
         rs.descend(problem, rs.Cyclic(batch_size=2, order=[1, 0]), 0.1)
     with pytest.raises(ValueError, match="draws must be even"):
-        rs.ShuffleOnce(3, draws=5)
+        rs.ShuffleOnce(batches=3, draws=5)
     with pytest.raises(ValueError, match="draws must be a whole number of at least 4"):
-        rs.ShuffleOnce(3, draws=2)
+        rs.ShuffleOnce(batches=3, draws=2)
     with pytest.raises(ValueError, match="batch_size must be a whole number between 1 and 6"):
         rs.descend(problem, rs.SampleWithReplacement(batch_size=7, drop_last=True), 0.1)

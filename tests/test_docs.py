@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reshuffle import paper
+import paper
 from tests.looped import for_all
 
 ROOT = Path(__file__).parent.parent
@@ -20,7 +20,7 @@ def anchors(page):
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@for_all("name", sorted(set(re.findall(r"`(reshuffle\.[\w.]+)`", PAPER))))
+@for_all("name", sorted(set(re.findall(r"`((?:reshuffle|paper)\.[\w.]+)`", PAPER))))
 def test_every_name_in_the_map_of_the_paper_can_be_imported(name):
     parts = name.split(".")
     for cut in range(len(parts), 0, -1):
@@ -40,10 +40,10 @@ def test_every_test_in_the_map_of_the_paper_exists(test):
     assert f"def {name}(" in (ROOT / path).read_text()
 
 
-@for_all("name", paper.NAMES)
+@for_all("name", paper.FIGURES)
 def test_every_figure_has_a_row_in_the_map_of_the_paper(name):
     rows = [line for line in PAPER.splitlines() if line.startswith("|") and f"`{name}`" in line]
-    home = paper.load(name).compute.__module__
+    home = paper.FIGURES[name].make.__module__
     assert [row for row in rows if f"`{home}`" in row], (
         f"docs/paper.md needs a row with `{name}` and `{home}`"
     )

@@ -56,10 +56,10 @@ def test_a_run_is_what_training_gives(recipe, outside_decay):
     "scheme",
     [
         rs.FullBatch(),
-        rs.RandomReshuffling(3),
-        rs.ShuffleOnce(3),
+        rs.RandomReshuffling(batches=3),
+        rs.ShuffleOnce(batches=3),
         rs.SampleReshuffling(batch_size=4),
-        rs.WithReplacement(3),
+        rs.WithReplacement(batches=3),
         rs.SampleWithReplacement(batch_size=4),
         rs.SampleSubsets(batch_size=4),
     ],
@@ -82,7 +82,7 @@ def test_every_question_has_an_answer(scheme):
 
 
 def test_outputs_are_trained_in_the_same_orders():
-    setting = {"scheme": rs.RandomReshuffling(3), "step": 0.1, "epochs": [2], "runs": 20, "seed": 4}
+    setting = {"scheme": rs.RandomReshuffling(batches=3), "step": 0.1, "epochs": [2], "runs": 20, "seed": 4}
     both = rs.simulate(rs.LeastSquares(X, np.column_stack([Y, Y**2])), **setting).iterate.mean
     for number, response in enumerate((Y, Y**2)):
         alone = rs.simulate(rs.LeastSquares(X, response), **setting).iterate.mean

@@ -12,12 +12,12 @@ TALL = np.array([[1.0, 0.3], [0.2, 1.0], [0.4, 0.5]])
 WIDE = np.array([[1.0, 0.2, 0.4, 0.1], [0.3, 1.0, 0.5, 0.7], [0.1, 0.4, 0.2, 1.0]])
 SCHEMES = [
     rs.FullBatch(),
-    rs.RandomReshuffling(2),
-    rs.WithReplacement(2),
-    rs.Cyclic(2),
-    rs.ShuffleOnce(2),
-    rs.SampleReshuffling(2),
-    rs.SampleWithReplacement(2),
+    rs.RandomReshuffling(batches=2),
+    rs.WithReplacement(batches=2),
+    rs.Cyclic(batches=2),
+    rs.ShuffleOnce(batches=2),
+    rs.SampleReshuffling(batches=2),
+    rs.SampleWithReplacement(batch_size=2),
 ]
 RECIPES = [{}, {"momentum": 0.5}, {"penalty": 0.1}, {"momentum": 0.5, "penalty": 0.1}]
 EPOCHS = [0, 1, 3, math.inf]
@@ -60,7 +60,7 @@ def test_answers_are_those_of_ordinary_units(X, scheme, momentum, features, resp
 
 
 def test_the_distance_of_limits_is_finite_where_the_vector_is():
-    run = rs.descend(rs.LeastSquares(TALL, [1e95, 2e95, -1e95]), rs.RandomReshuffling(3), 0.5)
+    run = rs.descend(rs.LeastSquares(TALL, [1e95, 2e95, -1e95]), rs.RandomReshuffling(batches=3), 0.5)
     found = run.compare_limit()
     assert math.isclose(found.distance, math.hypot(*found.difference), rel_tol=1e-12)
     assert 1e85 < found.distance < 1e96
@@ -99,7 +99,9 @@ def test_a_covariance_at_the_end_of_the_range(scheme, momentum, covariance, nois
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.5])
-@pytest.mark.parametrize("scheme", [rs.Cyclic(1), rs.RandomReshuffling(1), rs.FullBatch()], ids=str)
+@pytest.mark.parametrize(
+    "scheme", [rs.Cyclic(batches=1), rs.RandomReshuffling(batches=1), rs.FullBatch()], ids=str
+)
 @pytest.mark.parametrize("recipe", RECIPES, ids=str)
 @pytest.mark.parametrize("covariance", [None, [1.0, 3.0]], ids=["I", "diagonal"])
 def test_a_run_that_diverges_says_so_in_silence(noise, scheme, recipe, covariance):
@@ -142,7 +144,7 @@ def test_next_to_nothing_happens_in_every_scheme_and_question(X, kind, recipe):
     batches = min(2, n)
     schemes = [
         rs.FullBatch(), rs.SampleReshuffling(batch_size=2), rs.SampleWithReplacement(batch_size=2),
-        *(kind(count) for count in {batches, n}
+        *(kind(batches=count) for count in {batches, n}
           for kind in (rs.RandomReshuffling, rs.WithReplacement, rs.Cyclic, rs.ShuffleOnce)),
     ]  # fmt: skip
     for scheme in schemes:
@@ -207,7 +209,9 @@ def test_nothing_moves_from_zero_to_responses_of_zero(scheme, recipe):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", [rs.WithReplacement(3), rs.Cyclic(3), rs.ShuffleOnce(3)], ids=str)
+@pytest.mark.parametrize(
+    "scheme", [rs.WithReplacement(batches=3), rs.Cyclic(batches=3), rs.ShuffleOnce(batches=3)], ids=str
+)
 def test_noise_that_leaves_the_range_does_so_in_silence(scheme):
     run = rs.descend(sized(TALL, noise=1e6), scheme, 30.0, momentum=0.5)
     assert run.best_epoch().epoch == 0
@@ -240,7 +244,9 @@ def test_steps_within_the_range_are_taken(scheme, step):
     close(start, [1.0, 2.0])
 
 
-@pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.WithReplacement(2), rs.RandomReshuffling(2)], ids=str)
+@pytest.mark.parametrize(
+    "scheme", [rs.FullBatch(), rs.WithReplacement(batches=2), rs.RandomReshuffling(batches=2)], ids=str
+)
 @pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}], ids=str)
 @pytest.mark.parametrize("small", [1e-6, 1e-12, 0.0])
 def test_what_grows_takes_along_the_parameter_of_a_small_column(scheme, recipe, small):
@@ -257,7 +263,7 @@ def test_what_grows_takes_along_the_parameter_of_a_small_column(scheme, recipe, 
 def test_the_loss_does_not_see_what_a_penalty_does_to_columns_of_zeros():
     run = rs.descend(
         rs.LeastSquares(np.zeros((3, 2)), [1.0, 2.0, 2.0]),
-        rs.RandomReshuffling(1),
+        rs.RandomReshuffling(batches=1),
         2.5,
         penalty=1.0,
         start=[1.0, 2.0],
@@ -310,7 +316,9 @@ def test_parameters_are_numbers_where_products_with_features_are_not(scheme):
     np.testing.assert_allclose(extreme, ordinary, rtol=1e-9)
 
 
-@pytest.mark.parametrize("scheme", [rs.Cyclic(1), rs.ShuffleOnce(1), rs.RandomReshuffling(1)], ids=str)
+@pytest.mark.parametrize(
+    "scheme", [rs.Cyclic(batches=1), rs.ShuffleOnce(batches=1), rs.RandomReshuffling(batches=1)], ids=str
+)
 def test_what_turns_around_every_epoch_counts_them_to_the_last(scheme):
     """Step (w + penalty) = 2, where w = penalty: each epoch multiplies by -1, give or take the last digit."""
     X = np.array([[-0.5735011518884231, 0.5422410460851568]])
@@ -324,14 +332,18 @@ def test_what_turns_around_every_epoch_counts_them_to_the_last(scheme):
 
 def test_features_of_zeros_by_the_cavity():
     run = rs.descend(
-        rs.LeastSquares(np.zeros((5, 2)), np.ones(5)), rs.RandomReshuffling(2), 1.5, method="cavity"
+        rs.LeastSquares(np.zeros((5, 2)), np.ones(5)), rs.RandomReshuffling(batches=2), 1.5, method="cavity"
     )
     assert run.range_assumption.holds
 
 
 def test_nothing_enters_from_responses_of_zero_at_any_step():
     problem = rs.LeastSquares([[0.0, 0.01, 0.2], [0.0, 2.5, 1.1], [0.0, 0.0, 0.0]], np.zeros(3))
-    for scheme in (rs.Cyclic(batches=[[1], [0], [2]], normalize="equal"), rs.ShuffleOnce(3), rs.Cyclic(3)):
+    for scheme in (
+        rs.Cyclic(batches=[[1], [0], [2]], normalize="equal"),
+        rs.ShuffleOnce(batches=3),
+        rs.Cyclic(batches=3),
+    ):
         run = rs.descend(problem, scheme, alpha=1e10)
         assert not run.iterate([0, 1, 5, math.inf]).any()
         assert not run.compare_limit().difference.any()
@@ -343,7 +355,9 @@ def test_means_beside_squares_are_not_lost_in_the_rounding_of_what_enters():
     sigma = 1e30 * np.array([[0.5, 1.1], [1.1, 5.5]])
     y = [1.7873212246572856, 5.361963673971857, 1.7873212246572856]
     problem = rs.LeastSquares(X, y, beta_star=truth, covariance=sigma, noise=0.0)
-    run = rs.descend(problem, rs.RandomReshuffling(3), step=0.11568658240732223, start=[-288.2, -343.1])
+    run = rs.descend(
+        problem, rs.RandomReshuffling(batches=3), step=0.11568658240732223, start=[-288.2, -343.1]
+    )
     found = run.expected_risk([1000, 3, 10**15, math.inf], given_responses=True)
     np.testing.assert_allclose(found.total, found.mean, rtol=1e-10)
 
@@ -355,7 +369,7 @@ def test_a_tiny_covariance_beside_huge_noise_keeps_its_digits(covariance):
     problem = rs.LeastSquares(
         np.eye(2), np.zeros(2), beta_star=[0.3, -0.2], covariance=covariance, noise=1e95
     )
-    for scheme in (rs.FullBatch(), rs.RandomReshuffling(2), rs.Cyclic(2)):
+    for scheme in (rs.FullBatch(), rs.RandomReshuffling(batches=2), rs.Cyclic(batches=2)):
         run = rs.descend(problem, scheme, step=1e-11)
         assert run.expected_risk(0).total == pytest.approx(float(run.risk(0).total), rel=1e-12)
 
@@ -373,7 +387,9 @@ def test_a_risk_that_sees_nothing_of_what_grows_stays_where_it_is(recipe):
         assert run.risk(epochs).total == pytest.approx(0.3 * 0.8**2, rel=1e-12)
 
 
-@pytest.mark.parametrize("scheme", [rs.WithReplacement(4), rs.Cyclic(4), rs.RandomReshuffling(4)], ids=repr)
+@pytest.mark.parametrize(
+    "scheme", [rs.WithReplacement(batches=4), rs.Cyclic(batches=4), rs.RandomReshuffling(batches=4)], ids=repr
+)
 def test_a_limit_is_infinite_as_a_whole_where_anything_grows(scheme):
     X = np.vstack([np.diag([1.0, 0.11, 0.013, 0.0015]), np.zeros((4, 4))])
     y = np.array([-0.9, -0.38, -0.0056, -0.0004, 0.0, 0.0, 0.0, 0.0])
@@ -381,7 +397,9 @@ def test_a_limit_is_infinite_as_a_whole_where_anything_grows(scheme):
     assert np.isinf(run.iterate(math.inf)).all()
 
 
-@pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.RandomReshuffling(2), rs.Cyclic(2)], ids=repr)
+@pytest.mark.parametrize(
+    "scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=2), rs.Cyclic(batches=2)], ids=repr
+)
 def test_a_diverging_run_whose_squares_are_no_numbers_has_a_finite_mean_or_is_infinite(scheme):
     """A run that has grown to 1e173 under Sigma = 1e-95: the mean iterate has a risk, the second moment is none."""
     problem = rs.LeastSquares(np.eye(2), np.zeros(2), beta_star=[0.3, -0.2], covariance=1e-95, noise=0.5)

@@ -17,7 +17,7 @@ from matplotlib import pyplot as plt
 ESTIMATE = rs.Estimate(np.array([1.0, 2.0]), np.array([0.1, 0.2]))
 RISK = rs.descend(rs.gaussian(8, 4, seed=0), rs.FullBatch(), 0.1).risk(np.arange(3))
 COMPARISON = rs.compare_schemes(
-    rs.gaussian(8, 4, seed=0), [rs.RandomReshuffling(2)], step=0.1, thresholds=False
+    rs.gaussian(8, 4, seed=0), [rs.RandomReshuffling(batches=2)], step=0.1, thresholds=False
 )
 RUN = rs.descend(rs.gaussian(8, 4, seed=0), rs.RandomReshuffling(batch_size=2), 0.1)
 MATCH = rs.match(RUN, batch_size=4, epochs=5)
@@ -100,7 +100,7 @@ def test_the_command_line_draws_without_pyplot_and_so_without_a_display(argument
 
 
 def test_a_risk_curve_shows_the_total(tmp_path):
-    run = rs.descend(rs.gaussian(20, 30, seed=0), rs.RandomReshuffling(2), alpha=0.2)
+    run = rs.descend(rs.gaussian(20, 30, seed=0), rs.RandomReshuffling(batches=2), alpha=0.2)
     risk = run.risk(np.arange(11))
     ax = plotting.risk_curve(risk, label="two batches")
     (line,) = ax.get_lines()
@@ -121,8 +121,8 @@ def test_a_band_is_two_standard_errors_wide():
 
 def test_a_comparison_shows_what_was_compared():
     schemes = {
-        "fresh order": rs.RandomReshuffling(4),
-        "wild": rs.Cyclic(2),
+        "fresh order": rs.RandomReshuffling(batches=4),
+        "wild": rs.Cyclic(batches=2),
         "samples": rs.SampleReshuffling(batch_size=10),
     }
     problem = rs.gaussian(40, 8, noise=0.5, seed=0)

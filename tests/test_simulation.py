@@ -79,16 +79,18 @@ def test_one_run_is_the_recursion_itself():
 def test_the_same_seed_gives_the_same_runs_whatever_the_threads(threads):
     problem = rs.gaussian(60, 90, seed=0)
     arguments = {"step": 0.05, "epochs": [3, 10], "runs": 50, "seed": 7, "fresh_noise": True}
-    expected = rs.simulate(problem, rs.RandomReshuffling(4), **arguments)
+    expected = rs.simulate(problem, rs.RandomReshuffling(batches=4), **arguments)
     with threadpoolctl.threadpool_limits(threads):
-        again = rs.simulate(problem, rs.RandomReshuffling(4), **arguments)
+        again = rs.simulate(problem, rs.RandomReshuffling(batches=4), **arguments)
     np.testing.assert_allclose(again.iterate.mean, expected.iterate.mean, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(
         again.expected_risk.standard_error, expected.expected_risk.standard_error, rtol=1e-10
     )
 
 
-@pytest.mark.parametrize("scheme", [rs.RandomReshuffling(3), rs.SampleReshuffling(3), rs.FullBatch()])
+@pytest.mark.parametrize(
+    "scheme", [rs.RandomReshuffling(batches=3), rs.SampleReshuffling(batches=3), rs.FullBatch()]
+)
 def test_blocks_that_are_trained_side_by_side_give_the_same_bits_whatever_the_threads(monkeypatch, scheme):
     monkeypatch.setattr(training, "MOST_ENTRIES", 900)
     # So few that blocks are trained two at a time, and those that follow use their memory.
@@ -124,14 +126,17 @@ def test_the_same_seed_gives_all_schemes_the_same_noise(monkeypatch, test_sample
     full, *others = (
         rs.simulate(problem, scheme, test_samples=test_samples, **arguments).iterate.mean / steps
         for scheme, steps in (
-            (rs.FullBatch(), 1), (rs.RandomReshuffling(2), 2), (rs.RandomReshuffling(12), 12), (rs.Cyclic(4), 4)
+            (rs.FullBatch(), 1),
+            (rs.RandomReshuffling(batches=2), 2),
+            (rs.RandomReshuffling(batches=12), 12),
+            (rs.Cyclic(batches=4), 4),
         )
-    )  # fmt: skip
+    )
     for other in others:
         np.testing.assert_allclose(other, full, rtol=1e-6, atol=1e-15)
 
 
-@pytest.mark.parametrize("scheme", [rs.RandomReshuffling(3), rs.Cyclic(3), rs.FullBatch()])
+@pytest.mark.parametrize("scheme", [rs.RandomReshuffling(batches=3), rs.Cyclic(batches=3), rs.FullBatch()])
 @pytest.mark.parametrize("size", [1.0, 1e-151, 1e151])
 def test_batches_of_many_rows_are_visited_by_their_sums(monkeypatch, scheme, size):
     """The same gradients as from the rows, in any unit, with everything that a recipe can ask for."""
@@ -174,9 +179,9 @@ def test_blocks_of_runs_are_averaged_as_one(monkeypatch):
     cut = rs.simulate(tiny.problem, rs.FullBatch(), **arguments)
     close(cut.iterate.mean, whole.iterate.mean)
     close(cut.expected_risk.mean, whole.expected_risk.mean)
-    random = rs.simulate(tiny.problem, rs.RandomReshuffling(2), **{**arguments, "runs": 4000})
+    random = rs.simulate(tiny.problem, rs.RandomReshuffling(batches=2), **{**arguments, "runs": 4000})
     within_four_standard_errors(
-        random.iterate, rs.descend(tiny.problem, rs.RandomReshuffling(2), 0.05).iterate([4])
+        random.iterate, rs.descend(tiny.problem, rs.RandomReshuffling(batches=2), 0.05).iterate([4])
     )
 
 
@@ -200,7 +205,7 @@ def test_divergence_does_not_crash():
 
 def test_without_the_truth_only_iterates_are_reported():
     problem = rs.LeastSquares([[1.0], [2.0]], [1.0, 2.0])
-    result = rs.simulate(problem, rs.RandomReshuffling(2), step=0.1, epochs=3, runs=10)
+    result = rs.simulate(problem, rs.RandomReshuffling(batches=2), step=0.1, epochs=3, runs=10)
     assert result.expected_risk is None
     with pytest.raises(rs.MissingTruthError, match="fresh_noise needs beta_star and noise"):
         rs.simulate(problem, rs.FullBatch(), step=0.1, epochs=3, runs=10, fresh_noise=True)
@@ -257,7 +262,7 @@ def test_torchs_update_with_momentum_weight_decay_and_a_schedule():
 
 
 def test_an_order_drawn_once_is_kept():
-    orders = rs.ShuffleOnce(6).draw(6, np.random.default_rng(0), 50)
+    orders = rs.ShuffleOnce(batches=6).draw(6, np.random.default_rng(0), 50)
     first, second = next(orders), next(orders)
     assert (first == second).all()
     assert len({tuple(order) for order in first.tolist()}) > 40
@@ -265,7 +270,9 @@ def test_an_order_drawn_once_is_kept():
 
 def test_the_spread_is_the_risk_minus_that_of_the_mean_iterate():
     problem = rs.gaussian(12, 4, noise=0.5, seed=0)
-    found = rs.simulate(problem, rs.RandomReshuffling(3), step=0.2, epochs=[0, 3], runs=40, fresh_noise=True)
+    found = rs.simulate(
+        problem, rs.RandomReshuffling(batches=3), step=0.2, epochs=[0, 3], runs=40, fresh_noise=True
+    )
     close(found.spread.mean, found.expected_risk.mean - found.risk.mean)
     assert found.spread.standard_error[1] < 0.2 * found.expected_risk.standard_error[1]
 
@@ -278,8 +285,8 @@ def test_the_test_error_is_the_risk_of_a_run(covariance):
         covariance = root @ root.T / 6
     problem = rs.gaussian(12, 6, covariance=covariance, seed=4)
     options = {"step": 0.05, "epochs": [0, 3, 20], "runs": 400, "fresh_noise": True}
-    result = rs.simulate(problem, rs.RandomReshuffling(3), test_samples=300, seed=1, **options)
-    closed = rs.simulate(problem, rs.RandomReshuffling(3), seed=1, **options)
+    result = rs.simulate(problem, rs.RandomReshuffling(batches=3), test_samples=300, seed=1, **options)
+    closed = rs.simulate(problem, rs.RandomReshuffling(batches=3), seed=1, **options)
     assert closed.test_error is None
     np.testing.assert_array_equal(closed.expected_risk.mean, result.expected_risk.mean)
     # The runs are the same, so that only the sampling of the tests is left: chi^2 with 300 degrees of freedom.
@@ -291,7 +298,9 @@ def test_the_test_error_is_the_risk_of_a_run(covariance):
 def test_runs_in_several_blocks_are_all_tested(monkeypatch):
     monkeypatch.setattr(training, "_HISTORY_ENTRIES", 60)
     problem = rs.gaussian(6, 5, seed=0)
-    result = rs.simulate(problem, rs.RandomReshuffling(2), step=0.1, epochs=[1, 2], runs=10, test_samples=50)
+    result = rs.simulate(
+        problem, rs.RandomReshuffling(batches=2), step=0.1, epochs=[1, 2], runs=10, test_samples=50
+    )
     assert result.test_error.mean.shape == (2,)
     assert np.isfinite(result.test_error.standard_error).all()
 
@@ -307,7 +316,7 @@ def test_test_samples_need_the_truth():
 
 def test_single_runs_are_those_whose_mean_is_simulated():
     problem = rs.gaussian(24, 6, noise=0.7, seed=4)
-    for scheme in (rs.SampleReshuffling(batch_size=8), rs.WithReplacement(3), rs.FullBatch()):
+    for scheme in (rs.SampleReshuffling(batch_size=8), rs.WithReplacement(batches=3), rs.FullBatch()):
         risks = single_run_risks(problem, scheme, alpha=0.3, epochs=[[0, 2], [5, 1]], runs=6, seed=9)
         mean = rs.simulate(
             problem, scheme, alpha=0.3, epochs=[[0, 2], [5, 1]], runs=6, seed=9

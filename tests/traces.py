@@ -1,4 +1,4 @@
-"""`python -m tests.traces`: the modules that three questions pass through, as docs/architecture.md draws them.
+"""`python -m tests.traces`: the modules that four questions pass through, as docs/architecture.md draws them.
 
 `python -m tests.traces --write` draws them there.
 """
@@ -8,10 +8,23 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
+from unittest import mock
 
 import reshuffle as rs
+from reshuffle.free import progress
+from reshuffle.sklearn import MiniBatchRegressor
 
 SCHEME = rs.RandomReshuffling(batches=4)
+
+
+def density_of_an_anticommutator() -> object:
+    """The density of a law of two free variables."""
+    x, y = rs.free.variables(rs.free.MarchenkoPastur(0.5), rs.free.Semicircle())
+    # The command line puts a display of its own in the place of this one.
+    with mock.patch.object(progress, "display", progress.lines):
+        return rs.free.spectrum(x * y + y * x).density([0.1, 0.5])
+
+
 QUESTIONS: dict[str, Callable[[rs.LeastSquares], object]] = {
     "descend(...).risk": lambda problem: rs.descend(problem, SCHEME, alpha=0.2).risk([0, 10]),
     "descend(...).expected_risk": lambda problem: rs.descend(problem, SCHEME, alpha=0.2).expected_risk(
@@ -20,6 +33,8 @@ QUESTIONS: dict[str, Callable[[rs.LeastSquares], object]] = {
     "descend(samples, momentum=).leave_one_out": lambda problem: rs.descend(
         problem, rs.SampleReshuffling(batch_size=10), step=0.005, momentum=0.9
     ).leave_one_out([1, 10]),
+    "MiniBatchRegressor().fit": lambda problem: MiniBatchRegressor().fit(problem.X, problem.y),
+    "free.spectrum(x*y + y*x).density": lambda _: density_of_an_anticommutator(),
 }
 
 

@@ -24,7 +24,7 @@ print(f"computed {computed:.6f}, the textbook {theoretical:.6f}")
 # %%
 # More batches, in the same units: alpha is the step of a visit times the number of batches.
 batches = [1, 2, 3, 4, 6]
-alphas = [count * float(rs.critical_step(problem, rs.RandomReshuffling(count))) for count in batches]
+alphas = [count * float(rs.critical_step(problem, rs.RandomReshuffling(batches=count))) for count in batches]
 print("largest alpha by number of batches:", dict(zip(batches, np.round(alphas, 3).tolist(), strict=True)))
 
 # %%
@@ -36,7 +36,7 @@ left.set_ylim(bottom=0)
 plotting.plain(left, "batches per epoch", "converges up to this alpha")
 epochs = np.arange(0, 201, 4)
 for factor, colour in ((0.97, plotting.COLOURS[2]), (1.03, plotting.COLOURS[3])):
-    run = rs.descend(problem, rs.RandomReshuffling(4), alpha=factor * alphas[3])
+    run = rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=factor * alphas[3])
     right.plot(epochs, run.risk(epochs).total, color=colour, label=f"{factor} of it")
 right.set_yscale("log")
 right.legend(frameon=False, fontsize=8)

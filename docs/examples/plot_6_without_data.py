@@ -28,7 +28,7 @@ print(curve.best_epoch(), "limit", round(float(curve.limit().total), 4))
 def exact(seed):
     """Return the exact curve of one data set."""
     problem = rs.gaussian(200, 300, noise=NOISE, seed=seed)
-    return rs.descend(problem, rs.RandomReshuffling(BATCHES), alpha=ALPHA).risk(epochs).total
+    return rs.descend(problem, rs.RandomReshuffling(batches=BATCHES), alpha=ALPHA).risk(epochs).total
 
 
 curves = np.array([exact(seed) for seed in range(12)])

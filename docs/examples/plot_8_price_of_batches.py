@@ -20,7 +20,7 @@ problem = rs.gaussian(N, P, noise=NOISE, seed=0)
 
 def end(batches, alpha):
     """Return the risk in which endless training ends."""
-    return float(rs.descend(problem, rs.RandomReshuffling(batches), alpha=alpha).limit().risk.total)
+    return float(rs.descend(problem, rs.RandomReshuffling(batches=batches), alpha=alpha).limit().risk.total)
 
 
 # %%

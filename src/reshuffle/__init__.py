@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from reshuffle import plotting as plotting
     from reshuffle import sklearn as sklearn
     from reshuffle import torch as torch
-    from reshuffle.epoch.epoch import Epoch as Epoch
     from reshuffle.errors import AccuracyWarning as AccuracyWarning
+    from reshuffle.errors import ArgumentError as ArgumentError
     from reshuffle.errors import BudgetError as BudgetError
     from reshuffle.errors import MissingTruthError as MissingTruthError
+    from reshuffle.errors import RangeError as RangeError
     from reshuffle.errors import UnsupportedError as UnsupportedError
     from reshuffle.free.checks import ConvergenceError as ConvergenceError
+    from reshuffle.grid.sweep import sweep as sweep
     from reshuffle.planning import Explanation as Explanation
     from reshuffle.planning import Match as Match
     from reshuffle.planning import Plan as Plan
@@ -36,11 +38,11 @@ if TYPE_CHECKING:
     from reshuffle.recipe import TailAverage as TailAverage
     from reshuffle.recipe import schedules as schedules
     from reshuffle.run import *  # noqa: F403
+    from reshuffle.run.modes import Epoch as Epoch
     from reshuffle.schemes import *  # noqa: F403
     from reshuffle.simulation import Estimate as Estimate
     from reshuffle.simulation import Simulation as Simulation
     from reshuffle.simulation import simulate as simulate
-    from reshuffle.sweeps import sweep as sweep
     from reshuffle.validation import *  # noqa: F403
 
 __version__ = "0.2.0.dev0"
@@ -49,16 +51,16 @@ __version__ = "0.2.0.dev0"
 # The lines above say the same to type checkers and editors; a test compares the two. Schemes are not listed here:
 # the package offers all that `reshuffle.schemes` registers.
 _NAMES = {
-    "epoch.epoch": "Epoch",
-    "errors": "AccuracyWarning BudgetError MissingTruthError UnsupportedError",
+    "run.modes": "Epoch",
+    "errors": "AccuracyWarning ArgumentError BudgetError MissingTruthError RangeError UnsupportedError",
     "free.checks": "ConvergenceError",
+    "grid.sweep": "sweep",
     "planning": "Explanation Match Plan SchemeComparison compare_schemes explain match plan",
     "problem": "Accumulator LeastSquares gaussian random_features",
     "recipe": "EMA PerVisit TailAverage schedules",
     "run": "BestEpoch ExpectedRisk GradientFlow Limit LimitComparison MeanSquareStability "
     "ParameterCovariance Risk RiskInterval Run Stability critical_step descend gradient_flow",
     "simulation": "Estimate Simulation simulate",
-    "sweeps": "sweep",
     "validation": "CrossValidation LeaveOneOut RidgeEquivalent",
 }
 _HOMES = {name: f"reshuffle.{home}" for home, names in _NAMES.items() for name in names.split()}

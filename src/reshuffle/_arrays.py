@@ -15,7 +15,7 @@ import scipy.linalg
 import scipy.sparse
 from numpy.typing import NDArray
 
-from reshuffle.errors import BudgetError
+from reshuffle.errors import ArgumentError, BudgetError, Hint
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
@@ -43,7 +43,7 @@ def real_array(name: str, value: Any, advice: str = "drop or impute such rows fi
     >>> real_array("y", [1.0, float("nan")])
     Traceback (most recent call last):
     ...
-    ValueError: y must be finite, but y[1] is nan; drop or impute such rows first.
+    reshuffle.errors.ArgumentError: y must be finite, but y[1] is nan; drop or impute such rows first.
     """
     if scipy.sparse.issparse(value):
         value = _dense(name, value)
@@ -61,7 +61,7 @@ def real_array(name: str, value: Any, advice: str = "drop or impute such rows fi
     if array.size and not (math.isfinite(array.min()) and math.isfinite(array.max())):
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         index = ", ".join(map(str, where))
-        raise ValueError(f"{name} must be finite, but {name}[{index}] is {array[where]}; {advice}.")
+        raise ArgumentError(name, "be finite", f"{name}[{index}] is {array[where]}", advice)
     return array
 
 
@@ -91,8 +91,8 @@ def _dense(name: str, value: Any) -> Any:
     if needed > _SHARE * memory():
         raise BudgetError(
             f"{name} is stored dense, which takes {needed:.2g} bytes for its shape {value.shape}, but this machine "
-            f"has {memory():.2g}, of which at most half is used; try fewer rows, or fewer columns (select some, or "
-            "project them)."
+            f"has {memory():.2g}, of which at most half is used",
+            hint=("fewer rows", "fewer columns (select some, or project them)"),
         )
     return value.toarray()
 
@@ -105,9 +105,7 @@ def _refuse_entries(name: str, value: Any, array: AnyArray) -> NoReturn:
     shown = repr(entry.item() if isinstance(entry, np.generic) else entry)
     first = f"{name}[{', '.join(map(str, where))}] is {shown}" if where else f"it is {shown}"
     if array.ndim and all(type(entry).__name__ in _MISSING for entry in array[wrong]):
-        raise ValueError(
-            f"{name} must have no missing values, but {first}; impute them, or drop such rows first."
-        )
+        raise ArgumentError(name, "have no missing values", first, "impute them, or drop such rows first")
     advice = "one-hot encode categories, and convert text to numbers, first"
     if array.dtype.kind == "c":
         advice = "take their real parts, if the others are zero"
@@ -151,12 +149,10 @@ def matrix(name: str, value: Any) -> FloatArray:
     """Return a two-dimensional array with at least one row and one column."""
     array = real_array(name, value)
     if array.ndim != 2:
-        raise ValueError(
-            f"{name} must be two-dimensional, (rows, columns), but its shape is {array.shape}; "
-            f"try {name}.reshape(-1, 1)."
-        )
+        allowed, hint = "be two-dimensional, (rows, columns)", f"try {name}.reshape(-1, 1)"
+        raise ArgumentError(name, allowed, f"its shape is {array.shape}", hint)
     if array.size == 0:
-        raise ValueError(f"{name} must have at least one row and one column, but its shape is {array.shape}.")
+        raise ArgumentError(name, "have at least one row and one column", f"its shape is {array.shape}")
     return array
 
 
@@ -166,17 +162,17 @@ def vector(name: str, value: Any, length: int, meaning: str) -> FloatArray:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.shape != (length,):
-        raise ValueError(f"{name} must have shape ({length},), {meaning}, but its shape is {array.shape}.")
+        raise ArgumentError(name, f"have shape ({length},), {meaning}", f"its shape is {array.shape}")
     return array
 
 
-def whole_number(name: str, value: Any, low: int, high: int | None = None, hint: str = "") -> int:
+def whole_number(name: str, value: Any, low: int, high: int | None = None, hint: Hint = "") -> int:
     """Return an int between `low` and `high`.
 
     >>> whole_number("batches", 0, 1, 10)
     Traceback (most recent call last):
     ...
-    ValueError: batches must be a whole number between 1 and 10, but it is 0.
+    reshuffle.errors.ArgumentError: batches must be a whole number between 1 and 10, but it is 0.
     """
     real, number = _real_number(value), None
     if real is not None and real.is_integer():
@@ -184,7 +180,7 @@ def whole_number(name: str, value: Any, low: int, high: int | None = None, hint:
         number = int(value) if isinstance(value, numbers.Integral) else int(real)
     if number is None or number < low or (high is not None and number > high):
         allowed = f"of at least {low}" if high is None else f"between {low} and {high}"
-        raise ValueError(f"{name} must be a whole number {allowed}, but it is {value!r}. {hint}".rstrip())
+        raise ArgumentError(name, f"be a whole number {allowed}", f"it is {value!r}", hint)
     return number
 
 
@@ -192,7 +188,7 @@ def nonnegative(name: str, value: Any) -> float:
     """Return a finite float that is zero or more."""
     number = _real_number(value)
     if number is None or not 0 <= number < math.inf:
-        raise ValueError(f"{name} must be a finite number >= 0, but it is {value!r}.")
+        raise ArgumentError(name, "be a finite number >= 0", f"it is {value!r}")
     return number
 
 
@@ -200,8 +196,8 @@ def positive(name: str, value: Any, meaning: str = "") -> float:
     """Return a finite float above zero, or say what it means."""
     number = _real_number(value)
     if number is None or not 0 < number < math.inf:
-        allowed = f"a finite number > 0, {meaning}" if meaning else "a finite number > 0"
-        raise ValueError(f"{name} must be {allowed}, but it is {value!r}.")
+        allowed = "be a finite number > 0" + (f", {meaning}" if meaning else "")
+        raise ArgumentError(name, allowed, f"it is {value!r}")
     return number
 
 
@@ -209,14 +205,14 @@ def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
     """Return one of a few words."""
     if not isinstance(value, str) or value not in allowed:
         words = [f'"{word}"' for word in allowed]
-        raise ValueError(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, but it is {value!r}.")
+        raise ArgumentError(name, f"be {', '.join(words[:-1])} or {words[-1]}", f"it is {value!r}")
     return value
 
 
 def flag(name: str, value: Any) -> bool:
     """Return True or False."""
     if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be True or False, but it is {value!r}.")
+        raise ArgumentError(name, "be True or False", f"it is {value!r}")
     return bool(value)
 
 
@@ -240,18 +236,16 @@ def _is_number_or_flag(value: Any) -> bool:
     return isinstance(value, (bool, np.bool_)) or _real_number(value) is not None
 
 
-def epochs(value: Any) -> FloatArray:
+def epochs(value: Any, name: str = "epochs") -> FloatArray:
     """Return whole numbers of epochs from 0 to 1e15 as float64, of any shape; infinity asks for the limit."""
-    ticks = times(value, "epochs", "whole numbers")
+    ticks = times(value, name, "whole numbers")
     wrong = ticks != np.floor(ticks)
     if wrong.any():
-        raise ValueError(f"epochs must be whole numbers >= 0 or math.inf, but one is {ticks[wrong][0]}.")
+        raise ArgumentError(name, "be whole numbers >= 0 or math.inf", f"one is {ticks[wrong][0]}")
     wrong = np.isfinite(ticks) & (ticks > MOST_EPOCHS)
     if wrong.any():
-        raise ValueError(
-            f"epochs must be at most {MOST_EPOCHS:g}, or math.inf, but one is {float(ticks[wrong][0]):g}; "
-            "ask for the limit, math.inf."
-        )
+        allowed, given = f"be at most {MOST_EPOCHS:g}, or math.inf", f"one is {float(ticks[wrong][0]):g}"
+        raise ArgumentError(name, allowed, given, "ask for the limit, math.inf")
     return ticks
 
 
@@ -266,7 +260,7 @@ def times(value: Any, name: str = "times", kind: str = "numbers") -> FloatArray:
     ticks = array.astype(np.float64)
     wrong = ~(ticks >= 0)
     if wrong.any():
-        raise ValueError(f"{name} must be {kind} >= 0 or math.inf, but one is {float(ticks[wrong][0])}.")
+        raise ArgumentError(name, f"be {kind} >= 0 or math.inf", f"one is {float(ticks[wrong][0])}")
     return ticks
 
 
@@ -287,10 +281,8 @@ def semidefinite(name: str, matrix: FloatArray) -> FloatArray:
     # Half the matrix and its transpose: the sum of two entries may be beyond the range of numbers.
     skew = 2 * float(np.abs(matrix / 2 - matrix.T / 2).max())
     if skew > 1e-8 * size:
-        raise ValueError(
-            f"{name} must be symmetric, but it differs from its transpose by up to {skew:.3g}; "
-            f"try ({name} + {name}.T) / 2 if that is rounding."
-        )
+        given = f"it differs from its transpose by up to {skew:.3g}"
+        raise ArgumentError(name, "be symmetric", given, f"try ({name} + {name}.T) / 2 if that is rounding")
     symmetric = (matrix / 2 + matrix.T / 2) / size
     # A Cholesky factor of Sigma plus its own rounding error exists exactly when Sigma has no eigenvalue
     # below that error, at a tenth of the price of the eigenvalues.
@@ -299,9 +291,8 @@ def semidefinite(name: str, matrix: FloatArray) -> FloatArray:
         scipy.linalg.cholesky(symmetric + slack * np.eye(len(matrix)), check_finite=False)
     except scipy.linalg.LinAlgError:
         smallest = size * float(scipy.linalg.eigvalsh(symmetric, driver="evd")[0])
-        raise ValueError(
-            f"{name} must be positive semidefinite, but its smallest eigenvalue is {smallest:.6g}."
-        ) from None
+        given = f"its smallest eigenvalue is {smallest:.6g}"
+        raise ArgumentError(name, "be positive semidefinite", given) from None
     return symmetric * size
 
 
@@ -316,8 +307,8 @@ def checked_weights(value: Any, n: int) -> FloatArray:
     if weights.min() <= 0:
         where = int(np.argmax(weights <= 0))
         what = "drop rows that do not count" if weights[where] == 0 else "weights are precisions"
-        raise ValueError(
-            f"sample_weight must be positive, but sample_weight[{where}] is {weights[where]}; {what}."
+        raise ArgumentError(
+            "sample_weight", "be positive", f"sample_weight[{where}] is {weights[where]}", what
         )
     return weights
 
@@ -334,9 +325,8 @@ def checked_responses(value: Any, n: int) -> FloatArray:
     if array.ndim != 2:
         return vector("y", array, n, "one entry per row of X")
     if len(array) != n or not array.shape[1]:
-        raise ValueError(
-            f"y must have shape ({n},) or ({n}, outputs), one row per row of X, but its shape is {array.shape}."
-        )
+        allowed = f"have shape ({n},) or ({n}, outputs), one row per row of X"
+        raise ArgumentError("y", allowed, f"its shape is {array.shape}")
     return array
 
 
@@ -346,8 +336,6 @@ def checked_columns(name: str, value: Any, length: int, outputs: int | None, mea
         return vector(name, value, length, meaning)
     array = real_array(name, value)
     if array.shape != (length, outputs):
-        raise ValueError(
-            f"{name} must have shape ({length}, {outputs}), {meaning} and one column per output, but its shape is "
-            f"{array.shape}."
-        )
+        allowed = f"have shape ({length}, {outputs}), {meaning} and one column per output"
+        raise ArgumentError(name, allowed, f"its shape is {array.shape}")
     return array

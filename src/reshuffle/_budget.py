@@ -9,7 +9,7 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import significant
-from reshuffle.errors import AccuracyWarning, BudgetError
+from reshuffle.errors import AccuracyWarning, BudgetError, Hint
 
 CALL = 2e5
 """Operations that fit in the time of a call with small matrices."""
@@ -37,7 +37,7 @@ def duration(operations: float) -> str:
     return "for ever"
 
 
-def require_affordable(operations: float, budget: float, question: str, advice: str) -> None:
+def require_affordable(operations: float, budget: float, question: str, hint: Hint) -> None:
     """Refuse at the door what costs more than the budget, and more than a second.
 
     >>> require_affordable(1e14, 1e12, "Z", "go")
@@ -46,12 +46,13 @@ def require_affordable(operations: float, budget: float, question: str, advice: 
     reshuffle.errors.BudgetError: Z takes 1e+14 operations, about 2 hours, but budget is 1e+12, about a minute; go.
     """
     if np.isinf(operations):
-        raise BudgetError(f"{question} takes more memory than this machine can spare; {advice}.")
+        raise BudgetError(f"{question} takes more memory than this machine can spare.", hint=hint)
     if operations > max(budget, A_SECOND):
         needed, allowed = apart(operations, budget)
         raise BudgetError(
             f"{question} takes {needed} operations, {duration(operations)}, "
-            f"but budget is {allowed}, {duration(budget)}; {advice}."
+            f"but {{budget}} is {allowed}, {duration(budget)}.",
+            hint=hint,
         )
 
 
@@ -68,12 +69,13 @@ def apart(one: float, other: float) -> tuple[str, str]:
     return words
 
 
-def warn_out_of_reach(error: float, method: str, rtol: float, advice: str) -> None:
+def warn_out_of_reach(error: float, method: str, rtol: float, hint: Hint) -> None:
     """Say that rtol was not reached."""
     known, wanted = apart(error, rtol)
     warn(
         f"the mean over orders is known to a relative error of {known} by {method}, "
-        f"but rtol is {wanted}; answers carry their error. To reach it, {advice}."
+        f"but {{rtol}} is {wanted}; answers carry their error.",
+        hint,
     )
 
 
@@ -85,12 +87,12 @@ def warn_of_no_answer(epochs: FloatArray, answers: FloatArray, errors: FloatArra
         worst = np.unravel_index(np.argmax(np.where(unknown, errors, -1.0)), errors.shape)
         warn(
             f"the mean over orders is known too poorly for the risk after {epochs[worst]:g} epochs, "
-            f"{significant(answers[worst], 3)} with an error of {significant(errors[worst], 3)}; "
-            "try a smaller rtol, a larger budget, a smaller step or fewer epochs."
+            f"{significant(answers[worst], 3)} with an error of {significant(errors[worst], 3)}.",
+            ("a smaller {rtol}", "a larger {budget}", "a smaller step", "fewer epochs"),
         )
 
 
-def warnings_of(question: Callable[[], Answer]) -> tuple[Answer, list[str]]:
+def warnings_of(question: Callable[[], Answer]) -> tuple[Answer, list[AccuracyWarning]]:
     """Ask a question: its answer, and the warnings about its accuracy; other warnings are given as they are.
 
     >>> warnings_of(lambda: 3)
@@ -101,14 +103,14 @@ def warnings_of(question: Callable[[], Answer]) -> tuple[Answer, list[str]]:
         found = question()
     words = []
     for warning in said:
-        if issubclass(warning.category, AccuracyWarning):
-            words.append(str(warning.message))
+        if isinstance(warning.message, AccuracyWarning):
+            words.append(warning.message)
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return found, words
 
 
-def warn(message: str) -> None:
+def warn(message: str, hint: Hint = "") -> None:
     """Warn at the line outside this package from which the question came."""
     # Cached properties put frames of other modules in between, so the outermost frame of ours is looked for.
     frame, depth, outermost = sys._getframe().f_back, 1, 1
@@ -117,4 +119,4 @@ def warn(message: str) -> None:
         if frame.f_globals.get("__name__", "").startswith("reshuffle."):
             outermost = depth
         frame = frame.f_back
-    warnings.warn(message, AccuracyWarning, stacklevel=outermost + 1)
+    warnings.warn(AccuracyWarning(message, hint=hint), stacklevel=outermost + 1)

@@ -15,6 +15,7 @@ from reshuffle._arrays import FloatArray, IntArray, columns
 from reshuffle._linalg import each, norms, one_thread
 from reshuffle._progress import ticking, track
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind, mean_squares, with_error, with_largest_error
+from reshuffle.errors import ArgumentError
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares, stacked
 from reshuffle.recipe import Average, StepLike, recipe
@@ -415,8 +416,8 @@ def simulate(
     problem, scheme, made, when = _trained(problem, scheme, made, epochs)
     runs = _arrays.whole_number("runs", runs, 4)
     if runs % 2:
-        raise ValueError(
-            f"runs must be even, since runs come in pairs that share their noise, but it is {runs}."
+        raise ArgumentError(
+            "runs", "be even, since runs come in pairs that share their noise", f"it is {runs}"
         )
     rng = _arrays.generator("seed", seed)
     start = checked_start(start, problem)
@@ -550,6 +551,31 @@ def simulated_states(
     return np.array([np.concatenate(parts) for parts in found])
 
 
+def single_run(
+    problem: LeastSquares, scheme: Scheme, made: Recipe, start: FloatArray, epochs: FloatArray, seed: int
+) -> FloatArray:
+    """Parameters of one run after finite epochs, epochs.shape + (p,) or (p, t); inf where it has diverged.
+
+    All arguments are checked, and all outputs are trained in the same orders.
+    """
+    stops, positions = np.unique(epochs.ravel(), return_inverse=True)
+    found = [
+        simulated_states(
+            problem if problem.outputs is None else problem.output(output),
+            scheme,
+            made,
+            columns(start)[:, output],
+            stops,
+            1,
+            seed,
+            np.copy,
+        )[:, 0]
+        for output in range(problem.outputs or 1)
+    ]
+    trained = np.stack(found, axis=-1)[positions].reshape(*epochs.shape, problem.p, len(found))
+    return problem.squeezed(np.where(np.isfinite(trained), trained, np.inf))
+
+
 def single_run_risks(
     problem: LeastSquares,
     scheme: Scheme,
@@ -566,7 +592,7 @@ def single_run_risks(
 
     >>> import reshuffle as rs
     >>> problem = rs.gaussian(20, 5, seed=3)
-    >>> risks = single_run_risks(problem, rs.RandomReshuffling(4), step=0.05, epochs=[0, 1, 10], runs=3)
+    >>> risks = single_run_risks(problem, rs.RandomReshuffling(batches=4), step=0.05, epochs=[0, 1, 10], runs=3)
     >>> risks.shape, bool((risks[0] == risks[0, 0]).all()), bool((risks[2] < risks[1]).all())
     ((3, 3), True, True)
     """

@@ -71,7 +71,7 @@ def _noise(w, one):
 
 def finite_risk(problem, batches, alpha, epochs):
     """Bias (frozen part aside) and variance of Core at noise and signal 1, the signal's direction averaged out."""
-    run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=alpha)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=batches), alpha=alpha)
     modes = run.epoch.modes
     decay = np.power.outer(1 - run.epoch.decay_rates, np.asarray(epochs, dtype=float)).T
     sigma = problem.covariance.gram(problem.row_space.lift(modes.vectors))

@@ -48,7 +48,9 @@ def test_two_batches_through_the_general_search():
 def test_finite_problems_have_the_same_threshold(aspect, batches, n):
     steps = [
         batches
-        * rs.critical_step(rs.gaussian(n, round(aspect * n), seed=seed), rs.RandomReshuffling(batches))
+        * rs.critical_step(
+            rs.gaussian(n, round(aspect * n), seed=seed), rs.RandomReshuffling(batches=batches)
+        )
         for seed in range(2)
     ]
     assert np.mean(steps) == pytest.approx(critical_alpha(aspect, batches), rel=0.06)
@@ -77,7 +79,7 @@ def test_few_parameters_leave_near_fixed_dimension(batches):
 @pytest.mark.parametrize(("aspect", "batches", "n"), [(0.01, 4, 10_000), (0.05, 6, 2_400)])
 def test_few_parameters_leave_where_sampled_ones_do(aspect, batches, n):
     problem = rs.gaussian(n, round(aspect * n), seed=0)
-    step = rs.critical_step(problem, rs.RandomReshuffling(batches))
+    step = rs.critical_step(problem, rs.RandomReshuffling(batches=batches))
     assert batches * step == pytest.approx(critical_alpha(aspect, batches), rel=0.02)
 
 
@@ -85,7 +87,7 @@ def test_few_parameters_leave_where_sampled_ones_do(aspect, batches, n):
 def test_ends_of_a_spectrum_that_is_narrow(aspect, batches, p):
     """At alpha = B every 1 - w_b is small, and their product far smaller: a sample has its ends."""
     problem = rs.gaussian(round(p / aspect), p, seed=0)
-    run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=float(batches))
+    run = rs.descend(problem, rs.RandomReshuffling(batches=batches), alpha=float(batches))
     sampled = np.linalg.eigvalsh(np.asarray(run.epoch.Z)) * batches
     low, high = BatchLaw(aspect, float(batches), batches).ends
     assert high - low < 0.01

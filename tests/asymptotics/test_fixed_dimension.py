@@ -48,7 +48,7 @@ def test_full_rank_trajectories_converge_at_the_rate_of_the_covariances(batches)
         distances = []
         for seed in range(16):
             problem = rs.gaussian(n, 4, covariance=[0.5, 1.0, 1.5, 2.0], noise=1.0, seed=seed)
-            exact = rs.descend(problem, rs.RandomReshuffling(batches), alpha=0.8)
+            exact = rs.descend(problem, rs.RandomReshuffling(batches=batches), alpha=0.8)
             limit = fixed_dimension(problem, batches, 0.8)
             distances.append(np.abs(exact.iterate([1, 3, 9]) - limit.iterate([1, 3, 9])).max())
         errors.append(np.median(distances))
@@ -65,7 +65,7 @@ def test_the_spectrum_of_Z_converges_at_the_rate_of_the_covariances():
         gaps = []
         for seed in range(16):
             problem = rs.gaussian(n, 4, covariance=[0.5, 1.0, 1.5, 2.0], seed=seed)
-            Z = rs.descend(problem, rs.RandomReshuffling(3), alpha=0.8).epoch.Z
+            Z = rs.descend(problem, rs.RandomReshuffling(batches=3), alpha=0.8).epoch.Z
             gaps.append(np.abs(Z - np.diag(shrinkage(3, 0.8)([0.5, 1.0, 1.5, 2.0]))).max())
         errors.append(np.median(gaps))
     assert 2.5 < errors[0] / errors[1] < 6.5

@@ -102,7 +102,9 @@ def test_exact_problems_of_500_rows_have_their_best_risk_there():
     for seed in range(4):
         problem = rs.gaussian(n, p, noise=noise, seed=seed)
         for i, alpha in enumerate(alphas):
-            risks[seed, i] = rs.descend(problem, rs.RandomReshuffling(2), alpha=alpha).risk([1, 2]).total
+            risks[seed, i] = (
+                rs.descend(problem, rs.RandomReshuffling(batches=2), alpha=alpha).risk([1, 2]).total
+            )
     mean, spread = risks.mean(axis=0), risks.std(axis=0).max() / 2
     row, column = np.unravel_index(mean.argmin(), mean.shape)
     assert column + 1 == found.epochs

@@ -7,7 +7,7 @@ import pytest
 import scipy.optimize
 
 from reshuffle.asymptotics import PowerLaw, critical_batch_size, effective_reuse, one_pass, replacement_curve
-from reshuffle.asymptotics.streaming.reused_data import one_pass_time
+from reshuffle.asymptotics.replacement import one_pass_time
 
 
 @pytest.mark.slow

@@ -27,9 +27,9 @@ def test_the_json_holds_the_library_s_numbers(capsys):
     problem = rs.gaussian(30, 45, noise=0.5, seed=3)
     expected = [
         ("full-batch", rs.FullBatch()),
-        ("reshuffling", rs.RandomReshuffling(3)),
-        ("with-replacement", rs.WithReplacement(1)),
-        ("with-replacement", rs.WithReplacement(3)),
+        ("reshuffling", rs.RandomReshuffling(batches=3)),
+        ("with-replacement", rs.WithReplacement(batches=1)),
+        ("with-replacement", rs.WithReplacement(batches=3)),
     ]
     assert [(c["scheme"], c["batches"]) for c in found["curves"]] == [(n, s.batches) for n, s in expected]
     for curve, (_, scheme) in zip(found["curves"], expected, strict=True):
@@ -64,7 +64,9 @@ def test_the_csv_has_its_header_and_every_epoch(capsys):
         "training_loss_error",
     ]
     assert len(rows) == 41
-    risk = rs.descend(rs.gaussian(30, 45, noise=0.5, seed=3), rs.RandomReshuffling(2), step=0.05).risk(40)
+    risk = rs.descend(
+        rs.gaussian(30, 45, noise=0.5, seed=3), rs.RandomReshuffling(batches=2), step=0.05
+    ).risk(40)
     assert float(rows[-1][3]) == pytest.approx(float(risk.total), rel=1e-13)
 
 
@@ -73,7 +75,7 @@ def test_simulated_runs_come_with_standard_errors(capsys):
     (curve,) = answer(capsys, *arguments)["curves"]
     result = rs.simulate(
         rs.gaussian(30, 45, noise=0.5, seed=3),
-        rs.RandomReshuffling(2),
+        rs.RandomReshuffling(batches=2),
         step=0.1,
         epochs=np.arange(41),
         runs=100,
@@ -114,7 +116,9 @@ def test_a_reader_sees_a_table_and_a_sketch(capsys, monkeypatch):
     ):
         assert word in outcome.out
     assert any(0x2800 < ord(sign) < 0x2900 for sign in outcome.out)
-    best = rs.descend(rs.gaussian(30, 45, noise=0.5, seed=3), rs.RandomReshuffling(4), alpha=0.2).best_epoch()
+    best = rs.descend(
+        rs.gaussian(30, 45, noise=0.5, seed=3), rs.RandomReshuffling(batches=4), alpha=0.2
+    ).best_epoch()
     assert f"{best.risk:.6g}" in outcome.out
 
 
@@ -156,7 +160,7 @@ def test_covariances(capsys, tmp_path, monkeypatch, covariance):
         # Normalised to the trace of the identity, so that the signal is as large as there.
         diagonal *= 45 / diagonal.sum()
     problem = rs.gaussian(30, 45, covariance=diagonal, noise=0.5, seed=3)
-    exact = rs.descend(problem, rs.RandomReshuffling(2), alpha=0.2).risk(np.arange(41)).total
+    exact = rs.descend(problem, rs.RandomReshuffling(batches=2), alpha=0.2).risk(np.arange(41)).total
     np.testing.assert_allclose(curve["risk"]["total"], exact, rtol=1e-10)
 
 

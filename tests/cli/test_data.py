@@ -72,7 +72,7 @@ def test_the_truth_is_unknown_and_the_training_loss_is_not(capsys, files):
         capsys, "curve", "--data", str(files / "a.csv"), "--step", "0.05", "--batches", "3", "--json", "-"
     )
     (curve,) = json.loads(outcome.out)["curves"]
-    exact = rs.descend(rs.LeastSquares(X, y), rs.RandomReshuffling(3), step=0.05)
+    exact = rs.descend(rs.LeastSquares(X, y), rs.RandomReshuffling(batches=3), step=0.05)
     np.testing.assert_allclose(curve["training_loss"], exact.training_loss(np.arange(301)), rtol=1e-10)
     assert "risk" not in curve
     assert curve["best_epoch"] is None
@@ -96,7 +96,9 @@ def test_held_out_rows_show_their_loss(capsys, files, tmp_path):
         "--batches", "2", "--epochs", "100",
     )  # fmt: skip
     (curve,) = json.loads(run(capsys, *arguments, "--json", "-").out)["curves"]
-    iterates = rs.descend(rs.LeastSquares(X, y), rs.RandomReshuffling(2), step=0.05).iterate(np.arange(101))
+    iterates = rs.descend(rs.LeastSquares(X, y), rs.RandomReshuffling(batches=2), step=0.05).iterate(
+        np.arange(101)
+    )
     expected = [np.mean((features @ b - responses) ** 2) / 2 for b in iterates]
     np.testing.assert_allclose(curve["held_out_loss"], expected, rtol=1e-10)
     assert run(capsys, *arguments, "--csv", "-").out.startswith(
@@ -121,7 +123,7 @@ def test_a_file_that_knows_the_truth_gives_the_risk(capsys, tmp_path):
         "-",
     )
     problem = rs.LeastSquares(X, y, beta_star=[1.0, -2.0, 0.5], noise=0.1, covariance=[1.0, 2.0, 3.0])
-    exact = rs.descend(problem, rs.RandomReshuffling(2), alpha=0.1)
+    exact = rs.descend(problem, rs.RandomReshuffling(batches=2), alpha=0.1)
     (curve,) = json.loads(outcome.out)["curves"]
     np.testing.assert_allclose(curve["risk"]["total"], exact.risk(np.arange(301)).total, rtol=1e-10)
 

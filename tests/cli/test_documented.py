@@ -22,7 +22,7 @@ EXEMPT = {
     "explore": "it serves a page until it is ended: tests/page starts it",
     "reproduce": "it takes minutes at the sizes of the paper: tests/reproduction runs every figure at small ones",
     "sweep --data mine.csv --batch-size 16,64,256 --step auto --out grid --scheduler tcp://scheduler:8786": (
-        "it needs a cluster: tests/sweeps/test_cluster.py has one"
+        "it needs a cluster: tests/grid/test_cluster.py has one"
     ),
 }
 NAMED = {

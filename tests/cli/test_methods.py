@@ -48,7 +48,7 @@ def test_the_error_of_a_sampled_answer_is_the_library_s(capsys):
     # So small a budget that the exact answer, which is known here, has to be estimated.
     options = ("--alpha", "0.9", "--scheme", "sample-reshuffling", "--batches", "4", "--rtol", "1e-2")
     (found,) = answer(capsys, *SMALL, *options, "--budget", "1e4")["curves"]
-    problem, scheme = rs.gaussian(30, 12, noise=0.5, seed=3), rs.SampleReshuffling(4)
+    problem, scheme = rs.gaussian(30, 12, noise=0.5, seed=3), rs.SampleReshuffling(batches=4)
     library = rs.descend(problem, scheme, alpha=0.9, rtol=1e-2, budget=1e4, seed=3)
     assert found["method"] == library.method == "sampling"
     np.testing.assert_allclose(found["risk"]["error"], library.risk(np.arange(21)).error, rtol=1e-9)
@@ -76,7 +76,7 @@ def test_advice_names_options_that_exist(capsys, recwarn):
 def test_the_risk_of_one_run_stands_beside_that_of_the_mean(capsys):
     found = answer(capsys, *SMALL, "--alpha", "0.5", "--batches", "1,3")["curves"]
     problem = rs.gaussian(30, 12, noise=0.5, seed=3)
-    library = rs.descend(problem, rs.RandomReshuffling(3), alpha=0.5)
+    library = rs.descend(problem, rs.RandomReshuffling(batches=3), alpha=0.5)
     there = library.expected_risk(library.best_epoch().epoch)
     assert found[1]["run_risk_at_best_epoch"]["total"] == pytest.approx(float(there.total), rel=1e-10)
     assert found[1]["run_risk"] is None
@@ -91,7 +91,7 @@ def test_the_mean_square_gives_every_epoch_and_whether_runs_converge(capsys):
     options = ("--alpha", "0.5", "--batches", "3", "--mean-square")
     (found,) = answer(capsys, *SMALL, *options)["curves"]
     problem = rs.gaussian(30, 12, noise=0.5, seed=3)
-    library = rs.descend(problem, rs.RandomReshuffling(3), alpha=0.5)
+    library = rs.descend(problem, rs.RandomReshuffling(batches=3), alpha=0.5)
     np.testing.assert_allclose(
         found["run_risk"]["total"], library.expected_risk(np.arange(21)).total, rtol=1e-9
     )
@@ -120,8 +120,8 @@ def test_what_cannot_be_answered_says_why(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "scheme", "recipe"),
     [
-        (("--momentum", "0.5", "--batches", "3"), rs.RandomReshuffling(3), {"momentum": 0.5}),
-        (("--penalty", "0.1", "--batches", "3"), rs.RandomReshuffling(3), {"penalty": 0.1}),
+        (("--momentum", "0.5", "--batches", "3"), rs.RandomReshuffling(batches=3), {"momentum": 0.5}),
+        (("--penalty", "0.1", "--batches", "3"), rs.RandomReshuffling(batches=3), {"penalty": 0.1}),
         (("--batch-size", "8"), rs.RandomReshuffling(batch_size=8), {}),
         (
             ("--batch-size", "8", "--drop-last", "--scheme", "sample-reshuffling"),
@@ -199,7 +199,7 @@ def test_stability_prints_thresholds_with_their_errors(capsys, tmp_path, monkeyp
     assert "±" in rows[-1]
     found = json.loads((tmp_path / "found.json").read_text())["thresholds"]
     assert found[1]["step"] == pytest.approx(
-        critical_step(rs.gaussian(24, 2), rs.SampleReshuffling(2)), rel=1e-8
+        critical_step(rs.gaussian(24, 2), rs.SampleReshuffling(batches=2)), rel=1e-8
     )
     assert found[2]["step"] == pytest.approx(known[4], rel=1e-8)
     assert found[3]["error"] == pytest.approx(known[8].error, rel=1e-6)
@@ -246,7 +246,7 @@ def test_stability_of_recipes_and_of_the_mean_square(capsys):
     (plain,) = answer(capsys, *arguments)["thresholds"]
     (square,) = answer(capsys, *arguments, "--mean-square")["thresholds"]
     (heavy,) = answer(capsys, *arguments, "--momentum", "0.3")["thresholds"]
-    scheme = rs.RandomReshuffling(2)
+    scheme = rs.RandomReshuffling(batches=2)
     assert plain["step"] == pytest.approx(rs.critical_step(problem, scheme), rel=1e-8)
     assert square["step"] == pytest.approx(rs.critical_step(problem, scheme, mean_square=True), rel=1e-5)
     assert heavy["step"] == pytest.approx(rs.critical_step(problem, scheme, momentum=0.3), rel=1e-8)

@@ -45,7 +45,7 @@ def curve(capsys, *arguments):
 )
 def test_held_out_columns_are_those_of_the_training_rows(capsys, files):
     _, found, _ = curve(capsys, "--data", files[0], "--test", files[1])
-    run_ = rs.descend(rs.LeastSquares(A[:30], PRICE[:30]), rs.RandomReshuffling(2), step=1e-4)
+    run_ = rs.descend(rs.LeastSquares(A[:30], PRICE[:30]), rs.RandomReshuffling(batches=2), step=1e-4)
     expected = np.square(run_.iterate(30) @ A[30:].T - PRICE[30:]).mean() / 2
     assert found["held_out_loss"][-1] == pytest.approx(expected, rel=1e-9)
 
@@ -133,7 +133,7 @@ def test_an_intercept_is_a_column_of_ones_here_and_in_held_out_rows(capsys):
     told, found, _ = curve(capsys, "--data", "train.csv", "--test", "test.csv", "--intercept")
     assert told["intercept"] is True
     X, Y = np.column_stack([A[:30], np.ones(30)]), np.column_stack([A[30:], np.ones(10)])
-    run_ = rs.descend(rs.LeastSquares(X, PRICE[:30]), rs.RandomReshuffling(2), step=1e-4)
+    run_ = rs.descend(rs.LeastSquares(X, PRICE[:30]), rs.RandomReshuffling(batches=2), step=1e-4)
     np.testing.assert_allclose(found["training_loss"], run_.training_loss(np.arange(31)), rtol=1e-9)
     expected = np.square(run_.iterate(30) @ Y.T - PRICE[30:]).mean() / 2
     assert found["held_out_loss"][-1] == pytest.approx(expected, rel=1e-9)
@@ -146,7 +146,7 @@ def test_standardised_held_out_rows_have_the_mean_and_deviation_of_the_training_
     assert told["standardized"] is True
     mean, deviation = A[:30].mean(axis=0), A[:30].std(axis=0)
     X, Y = (np.column_stack([(rows - mean) / deviation, np.ones(len(rows))]) for rows in (A[:30], A[30:]))
-    run_ = rs.descend(rs.LeastSquares(X, PRICE[:30]), rs.RandomReshuffling(2), step=1e-4)
+    run_ = rs.descend(rs.LeastSquares(X, PRICE[:30]), rs.RandomReshuffling(batches=2), step=1e-4)
     expected = np.square(run_.iterate(30) @ Y.T - PRICE[30:]).mean() / 2
     assert found["held_out_loss"][-1] == pytest.approx(expected, rel=1e-9)
     shown = run(capsys, "curve", "--data", "train.csv", *STEP, "--standardize").out

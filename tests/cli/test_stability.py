@@ -36,9 +36,13 @@ def test_the_largest_steps_on_data_are_the_library_s(capsys):
         ("reshuffling", 2),
         ("reshuffling", 3),
     ]
-    assert found[2]["step"] == pytest.approx(rs.critical_step(problem, rs.RandomReshuffling(3)), rel=1e-8)
+    assert found[2]["step"] == pytest.approx(
+        rs.critical_step(problem, rs.RandomReshuffling(batches=3)), rel=1e-8
+    )
     assert found[2]["alpha"] == pytest.approx(3 * found[2]["step"])
-    assert found[-1]["step"] == pytest.approx(rs.critical_step(problem, rs.WithReplacement(3)), rel=1e-8)
+    assert found[-1]["step"] == pytest.approx(
+        rs.critical_step(problem, rs.WithReplacement(batches=3)), rel=1e-8
+    )
 
 
 def test_the_largest_steps_in_the_limit(capsys):

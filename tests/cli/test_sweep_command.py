@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.sweeps import kept_answers
+from reshuffle.grid import cache
 from tests.cli.terminal import run
 
 DRAWN = ("--n", "20", "--p", "6", "--noise", "0.5")
@@ -50,7 +50,7 @@ def test_a_folder_with_everything(capsys):
     epochs = sorted({float(row["epochs"]) for row in rows})
     assert len(rows) == 4 * len(epochs)
     for row in rows:
-        run_ = rs.descend(problem, rs.RandomReshuffling(int(row["batches"])), step=float(row["step"]))
+        run_ = rs.descend(problem, rs.RandomReshuffling(batches=int(row["batches"])), step=float(row["step"]))
         assert float(row["risk"]) == pytest.approx(float(run_.risk(float(row["epochs"])).total), rel=1e-10)
     least = min(rows, key=lambda row: float(row["risk"]))
     assert told["best"][0] == {
@@ -62,17 +62,17 @@ def test_a_folder_with_everything(capsys):
 
 @pytest.mark.slow
 def test_the_same_command_goes_on_where_it_was(capsys, monkeypatch):
-    original = kept_answers.KeptAnswers.put
+    original = cache.Cache.put
     kept = []
 
-    def put(self, key, answer):
+    def put(self, key, *answers):
         if len(kept) == 3:
             raise KeyboardInterrupt
         kept.append(key)
-        original(self, key, answer)
+        original(self, key, *answers)
 
     with monkeypatch.context() as patched:
-        patched.setattr(kept_answers.KeptAnswers, "put", put)
+        patched.setattr(cache.Cache, "put", put)
         outcome = run(capsys, "sweep", *SMALL)
     assert outcome.code == 130
     assert "finished points are kept in grid/cells, and the same command goes on" in outcome.err

@@ -61,9 +61,9 @@ def test_the_bias_of_what_is_not_linear_is_covered():
     ("scheme", "wishes"),
     [
         (rs.SampleReshuffling(batch_size=2), {}),
-        (rs.RandomReshuffling(6), {"method": "sampling", "budget": 1.0}),
-        (rs.RandomReshuffling(6), {"method": "sampling", "budget": 1.0, "momentum": 0.3}),
-        (rs.ShuffleOnce(6, draws=20), {}),
+        (rs.RandomReshuffling(batches=6), {"method": "sampling", "budget": 1.0}),
+        (rs.RandomReshuffling(batches=6), {"method": "sampling", "budget": 1.0, "momentum": 0.3}),
+        (rs.ShuffleOnce(batches=6, draws=20), {}),
     ],
     ids=["samples", "batches", "momentum", "once"],
 )
@@ -117,7 +117,7 @@ def test_stated_errors_cover_and_are_not_much_wider_than_they_must_be(setting):
 
 
 def test_what_is_exact_has_no_error():
-    run = rs.descend(rs.gaussian(20, 4, noise=0.5, seed=1), rs.RandomReshuffling(4), 0.1)
+    run = rs.descend(rs.gaussian(20, 4, noise=0.5, seed=1), rs.RandomReshuffling(batches=4), 0.1)
     found = run.limit(), run.compare_limit(), run.stability()
     assert [each.error for each in found] == [0, 0, 0]
     assert not any("+-" in repr(each) or "error" in repr(each) for each in found)
@@ -127,7 +127,9 @@ def test_what_is_exact_has_no_error():
 def test_what_is_sampled_shows_its_error():
     problem = rs.gaussian(24, 6, noise=0.5, seed=1)
     for wishes in ({}, {"momentum": 0.5}):
-        run = rs.descend(problem, rs.RandomReshuffling(8), 0.05, method="sampling", rtol=1e-2, **wishes)
+        run = rs.descend(
+            problem, rs.RandomReshuffling(batches=8), 0.05, method="sampling", rtol=1e-2, **wishes
+        )
         found = run.limit(), run.compare_limit(), run.stability()
         assert all(0 < each.error < math.inf for each in found)
         assert found[1].error == found[0].error
@@ -138,8 +140,8 @@ def test_what_is_sampled_shows_its_error():
 
 def test_the_slowest_order_need_not_be_among_those_drawn():
     problem = rs.gaussian(24, 6, noise=0.5, seed=1)
-    drawn = rs.descend(problem, rs.ShuffleOnce(4, draws=4), 0.05).stability()
-    every = rs.descend(problem, rs.ShuffleOnce(4), 0.05).stability()
+    drawn = rs.descend(problem, rs.ShuffleOnce(batches=4, draws=4), 0.05).stability()
+    every = rs.descend(problem, rs.ShuffleOnce(batches=4), 0.05).stability()
     assert drawn.error == math.inf
     assert every.error == 0
     assert drawn.rate < every.rate
@@ -178,14 +180,14 @@ def test_an_error_beyond_the_answer_is_told():
 @pytest.mark.filterwarnings("ignore:the mean over orders is known to")
 def test_a_risk_that_sampling_cannot_tell_is_told():
     problem = case(24, 30, 1).problem
-    run = rs.descend(problem, rs.RandomReshuffling(24), 0.6, method="sampling", budget=1.0)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=24), 0.6, method="sampling", budget=1.0)
     with pytest.warns(AccuracyWarning, match="known too poorly for the risk after 10 epochs"):
         run.risk(10)
 
 
 def test_the_kind_of_drawn_errors_equals_its_old_name_with_a_warning():
     problem = rs.gaussian(20, 4, noise=0.5, seed=7)
-    kind = rs.descend(problem, rs.RandomReshuffling(8), 0.1, method="sampling").error_kind
+    kind = rs.descend(problem, rs.RandomReshuffling(batches=8), 0.1, method="sampling").error_kind
     assert kind == "confidence 99%"
     assert kind != "exact"
     with pytest.warns(DeprecationWarning, match="confidence 99%"):

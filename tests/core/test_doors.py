@@ -20,7 +20,7 @@ known = rs.LeastSquares(X, y, beta_star=[1, 1], noise=1.0)
 
 
 def test_epoch_zero_stays_where_it_is_beside_a_huge_one():
-    run = rs.descend(rs.gaussian(20, 5, seed=0), rs.RandomReshuffling(2), step=0.1)
+    run = rs.descend(rs.gaussian(20, 5, seed=0), rs.RandomReshuffling(batches=2), step=0.1)
     huge = run.risk([0, 10**15]).total
     close(huge, [run.risk(0).total, run.risk(1e15).total])
     assert huge[0] != huge[1]
@@ -60,7 +60,7 @@ def test_whole_numbers_keep_their_last_digit():
 
 _ARGUMENTS = {
     "problem": known,
-    "scheme": rs.RandomReshuffling(2),
+    "scheme": rs.RandomReshuffling(batches=2),
     "step": 0.1,
     "epochs": 2,
     "runs": 4,
@@ -68,13 +68,13 @@ _ARGUMENTS = {
     "X_new": np.ones((1, known.p)),
     "X": known.X,
     "y": np.arange(known.n),
-    "schemes": [rs.RandomReshuffling(2)],
+    "schemes": [rs.RandomReshuffling(batches=2)],
     "peak": 0.1,
     "total": 5,
     "over": {"momentum": [0.0]},
     "rows": 2,
 }
-_RUNS = {"Run": rs.RandomReshuffling(2)}
+_RUNS = {"Run": rs.RandomReshuffling(batches=2)}
 
 
 def _public_callables():
@@ -166,7 +166,7 @@ def test_a_schedule_that_is_not_rectangular():
     with pytest.raises(ValueError, match="step must be a rectangular array of numbers"):
         rs.descend(known, rs.FullBatch(), step=[[0.1], [0.1, 0.2]])
     with pytest.raises(ValueError, match="order must be a rectangular array of numbers"):
-        rs.Cyclic(3, order=[[0], [1, 2]])
+        rs.Cyclic(batches=3, order=[[0], [1, 2]])
 
 
 @pytest.mark.parametrize(

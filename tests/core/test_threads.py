@@ -90,7 +90,7 @@ import numpy as np, reshuffle as rs
 problem = rs.LeastSquares(*np.load(sys.argv[1]).values(), noise=0.5)
 settings = {"step": 0.003, "epochs": [1, 4], "runs": 600, "seed": 7, "fresh_noise": True, "test_samples": 40}
 found = {}
-for scheme in (rs.RandomReshuffling(2), rs.FullBatch(), rs.SampleReshuffling(batch_size=150)):
+for scheme in (rs.RandomReshuffling(batches=2), rs.FullBatch(), rs.SampleReshuffling(batch_size=150)):
     result = rs.simulate(problem, scheme, **settings)
     estimates = (result.iterate, result.expected_risk, result.risk, result.spread, result.test_error)
     found[repr(scheme)] = [[part.mean.tolist(), part.standard_error.tolist()] for part in estimates]

@@ -36,7 +36,7 @@ RECIPES = [
 @pytest.mark.parametrize(
     "scheme",
     [
-        rs.SampleReshuffling(2),
+        rs.SampleReshuffling(batches=2),
         rs.SampleReshuffling(batch_size=5),
         rs.SampleReshuffling(batch_size=5, normalize="equal"),
     ],
@@ -75,8 +75,8 @@ def test_what_is_neglected_falls_like_the_square_of_the_number_of_samples():
     errors = []
     for n in (40, 160, 640):
         problem = rs.gaussian(n, 3, noise=0.5, seed=1)
-        run = rs.descend(problem, rs.SampleReshuffling(4), alpha=1.0, method="cavity", rtol=0.1)
-        exact = rs.descend(problem, rs.SampleReshuffling(4), alpha=1.0, method="exact")
+        run = rs.descend(problem, rs.SampleReshuffling(batches=4), alpha=1.0, method="cavity", rtol=0.1)
+        exact = rs.descend(problem, rs.SampleReshuffling(batches=4), alpha=1.0, method="exact")
         errors.append(np.abs(run.epoch.Z - exact.epoch.Z).max())
     slope = np.polyfit(np.log([40, 160, 640]), np.log(errors), 1)[0]
     assert -2.6 < slope < -1.5
@@ -101,7 +101,7 @@ def heavy(seed):
     if batches is None:
         step = min(rng.choice([0.1, 1.0]) * fastest / n, 1.5 / np.square(X).sum(axis=1).max())
         return problem, rs.RandomReshuffling(batch_size=1), float(step)
-    return problem, rs.SampleReshuffling(batches), float(rng.choice([0.03, 0.1, 0.3, 0.6]) * fastest)
+    return problem, rs.SampleReshuffling(batches=batches), float(rng.choice([0.03, 0.1, 0.3, 0.6]) * fastest)
 
 
 @pytest.mark.slow
@@ -126,8 +126,8 @@ def test_the_modifier_and_the_modified_features_agree():
     run = rs.descend(problem, rs.SampleReshuffling(batch_size=4), alpha=0.5, method="cavity", rtol=0.1)
     for sample in (0, 17):
         close(run.epoch.modifier(sample) @ problem.X[sample], run.epoch.modified_features[sample], 1e-3)
-    exact = rs.descend(problem, rs.SampleReshuffling(3), alpha=0.5, method="exact")
-    cavity = rs.descend(problem, rs.SampleReshuffling(3), alpha=0.5, method="cavity", rtol=0.1)
+    exact = rs.descend(problem, rs.SampleReshuffling(batches=3), alpha=0.5, method="exact")
+    cavity = rs.descend(problem, rs.SampleReshuffling(batches=3), alpha=0.5, method="cavity", rtol=0.1)
     close(cavity.epoch.modifier(5), exact.epoch.modifier(5), 1e-3)
 
 
@@ -188,7 +188,9 @@ def test_what_is_neglected_without_pairs_is_more(monkeypatch):
     assert 0 < kernels[0] < kernels[1]
 
 
-@pytest.mark.parametrize("scheme", [rs.RandomReshuffling(9), rs.RandomReshuffling(batch_size=4)], ids=repr)
+@pytest.mark.parametrize(
+    "scheme", [rs.RandomReshuffling(batches=9), rs.RandomReshuffling(batch_size=4)], ids=repr
+)
 @pytest.mark.parametrize("alpha", [0.05, 0.5, 1.5])
 def test_fixed_batches_are_those_of_all_orders_within_the_error(scheme, alpha):
     """Batches of several rows, a ragged last one among them: the error covers, and is not far too wide."""
@@ -208,16 +210,16 @@ def test_fixed_batches_are_those_of_all_orders_within_the_error(scheme, alpha):
 def test_fixed_batches_with_momentum_have_no_cavity():
     problem = case(12, 3, 1).problem
     with pytest.raises(ValueError, match=r'method must be "auto", "exact" or "sampling" for Random'):
-        rs.descend(problem, rs.RandomReshuffling(6), 0.1, momentum=0.5, method="cavity")
+        rs.descend(problem, rs.RandomReshuffling(batches=6), 0.1, momentum=0.5, method="cavity")
 
 
 def test_without_a_solution_the_cavity_says_so_and_auto_goes_on():
     problem = rs.LeastSquares(np.diag([1.0, 1.0, 30.0])[[0, 1, 2, 0, 1, 0]], np.ones(6))
     scheme = rs.SampleReshuffling(batch_size=1)
     with pytest.raises(UnsupportedError, match="no solution at so large a step"):
-        rs.descend(problem, rs.SampleReshuffling(5), 1e6, method="cavity").iterate(1)
+        rs.descend(problem, rs.SampleReshuffling(batches=5), 1e6, method="cavity").iterate(1)
     assert rs.descend(problem, scheme, 1e6).method in ("exact", "sampling")
-    epoch = rs.descend(problem, rs.SampleReshuffling(5), 1e6, rtol=1.0, budget=1e7).epoch
+    epoch = rs.descend(problem, rs.SampleReshuffling(batches=5), 1e6, rtol=1.0, budget=1e7).epoch
     assert epoch.method == "sampling"
     assert "cavity" in repr(epoch.choice)
     assert "its equation has no solution at so large a step" in repr(epoch.choice)
@@ -228,7 +230,7 @@ def test_without_a_solution_the_cavity_says_so_and_auto_goes_on():
 def test_small_steps_pull_as_they_should(alpha, recipe):
     """Whatever the samples do to themselves is nothing then; what they are pulled by is not."""
     problem = case(12, 3, 1, noise=0.5).problem
-    scheme = rs.SampleReshuffling(4)
+    scheme = rs.SampleReshuffling(batches=4)
     cavity = rs.descend(problem, scheme, alpha=alpha, method="cavity", **recipe).iterate([1, 3])
     full = rs.descend(problem, rs.FullBatch(), alpha=alpha).iterate([1, 3])
     assert (np.abs(cavity[1]) >= np.abs(full[1]) * 0.5).all()

@@ -14,18 +14,18 @@ from tests.problems import case
 @pytest.mark.parametrize(
     ("scheme", "alpha", "method"),
     [
-        (rs.RandomReshuffling(1), 0.1, "exact"),
-        (rs.RandomReshuffling(8), 0.1, "exact"),
-        (rs.RandomReshuffling(100), 1e-3, "cavity"),
-        (rs.RandomReshuffling(100), 0.5, "cavity"),
-        (rs.RandomReshuffling(400), 0.1, "cavity"),
-        (rs.RandomReshuffling(400), 0.5, "cavity"),
-        (rs.SampleReshuffling(4), 0.1, "exact"),
-        (rs.SampleReshuffling(40), 1e-3, "cavity"),
+        (rs.RandomReshuffling(batches=1), 0.1, "exact"),
+        (rs.RandomReshuffling(batches=8), 0.1, "exact"),
+        (rs.RandomReshuffling(batches=100), 1e-3, "cavity"),
+        (rs.RandomReshuffling(batches=100), 0.5, "cavity"),
+        (rs.RandomReshuffling(batches=400), 0.1, "cavity"),
+        (rs.RandomReshuffling(batches=400), 0.5, "cavity"),
+        (rs.SampleReshuffling(batches=4), 0.1, "exact"),
+        (rs.SampleReshuffling(batches=40), 1e-3, "cavity"),
         (rs.SampleReshuffling(batch_size=10), 0.5, "cavity"),
         (rs.SampleReshuffling(batches=150, normalize="equal"), 0.5, "sampling"),
         (rs.FullBatch(), 0.1, "exact"),
-        (rs.WithReplacement(100), 0.1, "exact"),
+        (rs.WithReplacement(batches=100), 0.1, "exact"),
     ],
 )
 def test_auto_takes_the_method_that_fits(scheme, alpha, method):
@@ -42,8 +42,8 @@ def test_auto_takes_the_method_that_fits(scheme, alpha, method):
 
 def test_auto_is_exact_only_within_its_budget():
     problem = rs.gaussian(400, 5, noise=0.5, seed=0)
-    exact = rs.descend(problem, rs.RandomReshuffling(10), alpha=0.3)
-    cheaper = rs.descend(problem, rs.RandomReshuffling(10), alpha=0.3, budget=1e7, rtol=1e-2)
+    exact = rs.descend(problem, rs.RandomReshuffling(batches=10), alpha=0.3)
+    cheaper = rs.descend(problem, rs.RandomReshuffling(batches=10), alpha=0.3, budget=1e7, rtol=1e-2)
     assert exact.epoch.method == "exact"
     assert cheaper.epoch.method == "sampling"
     assert np.abs(cheaper.risk(5).total - exact.risk(5).total) <= 2 * cheaper.risk(5).error
@@ -53,7 +53,7 @@ def test_auto_is_exact_only_within_its_budget():
 def test_the_choice_is_the_method_that_was_taken_once_the_mean_is_known(recipe):
     """Twelve samples are too few for the cavity equation, as only its solution tells."""
     problem = rs.gaussian(12, 2, noise=0.5, seed=0)
-    run = rs.descend(problem, rs.SampleReshuffling(6), 0.1, rtol=2e-3, **recipe)
+    run = rs.descend(problem, rs.SampleReshuffling(batches=6), 0.1, rtol=2e-3, **recipe)
     assert run.method == "sampling"
     chosen = run.computation.mean
     assert chosen.taken == "sampling"
@@ -64,7 +64,9 @@ def test_the_choice_is_the_method_that_was_taken_once_the_mean_is_known(recipe):
 
 
 def test_of_ways_that_all_miss_the_choice_is_the_best():
-    epoch = rs.descend(rs.gaussian(300, 2, seed=0), rs.SampleReshuffling(6), 0.1, rtol=1e-9, budget=1e8).epoch
+    epoch = rs.descend(
+        rs.gaussian(300, 2, seed=0), rs.SampleReshuffling(batches=6), 0.1, rtol=1e-9, budget=1e8
+    ).epoch
     with pytest.warns(rs.AccuracyWarning, match=r"by cavity, but rtol is 1e-09"):
         assert epoch.method == "cavity"
     missed = {way.name: way.rejected_because for way in epoch.choice.methods}
@@ -93,7 +95,9 @@ def test_methods_agree():
     problem = rs.gaussian(90, 8, noise=0.5, seed=2)
     epochs = np.array([1, 5, 50, math.inf])
     risks = [
-        rs.descend(problem, rs.RandomReshuffling(9), alpha=0.05, method=method, rtol=1e-2).risk(epochs)
+        rs.descend(problem, rs.RandomReshuffling(batches=9), alpha=0.05, method=method, rtol=1e-2).risk(
+            epochs
+        )
         for method in ("exact", "cavity", "sampling")
     ]
     for risk in risks[1:]:
@@ -103,7 +107,11 @@ def test_methods_agree():
 @pytest.mark.slow
 def test_the_simulator_confirms_many_batches():
     problem = rs.gaussian(120, 6, noise=0.5, seed=0)
-    for scheme in (rs.RandomReshuffling(40), rs.SampleReshuffling(batch_size=7), rs.SampleReshuffling(30)):
+    for scheme in (
+        rs.RandomReshuffling(batches=40),
+        rs.SampleReshuffling(batch_size=7),
+        rs.SampleReshuffling(batches=30),
+    ):
         step, epochs = 0.02, [1, 3, 10]
         run = rs.descend(problem, scheme, step)
         result = rs.simulate(problem, scheme, step=step, epochs=epochs, runs=2000)
@@ -113,11 +121,11 @@ def test_the_simulator_confirms_many_batches():
 
 
 def test_answers_say_how_far_they_may_be_off():
-    run = rs.descend(rs.gaussian(400, 5, noise=0.5, seed=0), rs.RandomReshuffling(100), alpha=0.5)
+    run = rs.descend(rs.gaussian(400, 5, noise=0.5, seed=0), rs.RandomReshuffling(batches=100), alpha=0.5)
     assert " +- " in repr(run.risk(3))
     assert run.risk(np.ones((2, 3))).error.shape == (2, 3)
     assert run.iterate_error(np.ones((2, 3))).shape == (2, 3)
-    exact = rs.descend(rs.gaussian(40, 5, seed=0), rs.RandomReshuffling(4), alpha=0.5)
+    exact = rs.descend(rs.gaussian(40, 5, seed=0), rs.RandomReshuffling(batches=4), alpha=0.5)
     assert " +- " not in repr(exact.risk(3))
     assert exact.risk([1, 2]).error.tolist() == [0, 0]
     assert exact.iterate_error([1, 2]).tolist() == [0, 0]
@@ -148,13 +156,13 @@ def test_rows_that_are_never_visited_are_frozen_in_every_method():
 )
 def test_wishes_that_are_none(arguments, message):
     with pytest.raises(ValueError, match=message):
-        rs.descend(rs.gaussian(20, 3, seed=0), rs.RandomReshuffling(4), 0.1, **arguments)
+        rs.descend(rs.gaussian(20, 3, seed=0), rs.RandomReshuffling(batches=4), 0.1, **arguments)
 
 
 @pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}])
 def test_insisting_on_the_exact_mean_does_not_lift_the_budget(recipe):
     problem = rs.gaussian(400, 50, noise=0.5, seed=0)
-    run = rs.descend(problem, rs.RandomReshuffling(18), 0.01, method="exact", **recipe)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=18), 0.01, method="exact", **recipe)
     with pytest.raises(
         rs.BudgetError, match=r"18 batches takes .* (operations|memory).*; try .* a larger budget"
     ):
@@ -165,7 +173,9 @@ def test_insisting_on_the_exact_mean_does_not_lift_the_budget(recipe):
 @pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}])
 def test_first_draws_beyond_the_budget_are_refused(recipe):
     problem = rs.gaussian(800, 600, noise=0.5, seed=0)
-    run = rs.descend(problem, rs.RandomReshuffling(100), alpha=1.0, budget=1e9, method="sampling", **recipe)
+    run = rs.descend(
+        problem, rs.RandomReshuffling(batches=100), alpha=1.0, budget=1e9, method="sampling", **recipe
+    )
     with pytest.raises(rs.BudgetError, match=r"few .* orders takes .* operations, .*; try a larger budget"):
         run.stability()
 
@@ -173,14 +183,16 @@ def test_first_draws_beyond_the_budget_are_refused(recipe):
 def test_certified_critical_steps_have_a_budget():
     problem = rs.gaussian(400, 50, noise=0.5, seed=0)
     for scheme, is_known in (
-        (rs.RandomReshuffling(4), True), (rs.RandomReshuffling(18), False), (rs.SampleReshuffling(5), False)
-    ):  # fmt: skip
+        (rs.RandomReshuffling(batches=4), True),
+        (rs.RandomReshuffling(batches=18), False),
+        (rs.SampleReshuffling(batches=5), False),
+    ):
         blocks = problem.blocks(scheme.partition(400), scheme.divisors(400))
         assert (critical_polynomials.exact_step(scheme, 400, blocks, 0.1) is not None) == is_known
 
 
 def test_a_search_for_the_best_epoch_keeps_to_its_budget():
     problem = rs.gaussian(40, 5, noise=0.5, seed=0)
-    short = rs.descend(problem, rs.Cyclic(4), 1e-4, budget=2e8).best_epoch()
+    short = rs.descend(problem, rs.Cyclic(batches=4), 1e-4, budget=2e8).best_epoch()
     assert short.error == short.risk
     assert short.epoch in (math.inf, 0) or short.epoch <= 200

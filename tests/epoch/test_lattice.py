@@ -20,7 +20,7 @@ def test_both_lattices_equal_the_enumeration_of_all_orders(n, p, batches, equal)
     tiny = case(n, p, batches, equal=equal, step=0.2)
     setting = tiny.setting("reshuffling")
     A, N = brute_force.mean_map(setting, "reshuffling")
-    blocks = tiny.problem.blocks(rs.RandomReshuffling(tiny.partition).partition(n))
+    blocks = tiny.problem.blocks(rs.RandomReshuffling(batches=tiny.partition).partition(n))
     space = tiny.problem.row_space
     step = tiny.step * space.scale**2
     for mean in (lattice.over_samples(blocks, step), lattice.over_parameters(blocks, step)):
@@ -66,7 +66,7 @@ def test_tiny_steps_keep_every_digit_of_z():
 def test_layers_are_freed_as_they_are_used(average):
     batches, n, p = 10, 160, 80
     problem = rs.gaussian(n, p, seed=0)
-    blocks = problem.blocks(rs.RandomReshuffling(batches).partition(n))
+    blocks = problem.blocks(rs.RandomReshuffling(batches=batches).partition(n))
     # Once before it is measured: what Python loads and caches the first time is not the lattice's.
     average(blocks, 0.01)
     tracemalloc.start()
@@ -91,7 +91,7 @@ def test_too_many_batches_are_refused_before_memory_runs_out():
         (21, "at most 20"),
         (2000, "at most 20"),
     ):
-        run = rs.descend(problem, rs.RandomReshuffling(batches), step=0.01, method="exact")
+        run = rs.descend(problem, rs.RandomReshuffling(batches=batches), step=0.01, method="exact")
         with pytest.raises(rs.BudgetError, match=rf"batches is {batches}, .*{message}.*; try fewer batches"):
             run.risk(1)
 
@@ -99,6 +99,6 @@ def test_too_many_batches_are_refused_before_memory_runs_out():
 def test_a_step_that_overflows_says_so():
     problem = rs.gaussian(8, 4, seed=0)
     with pytest.raises(ValueError, match=r"step must be 0, or between .*critical_step"):
-        rs.descend(problem, rs.RandomReshuffling(8), step=1e60)
+        rs.descend(problem, rs.RandomReshuffling(batches=8), step=1e60)
     with pytest.raises(ValueError, match=r"step must be 0, or between .*critical_step"):
         rs.descend(rs.LeastSquares(problem.X * 1e150, problem.y), rs.FullBatch(), step=1e60)

@@ -8,7 +8,9 @@ import reshuffle as rs
 
 
 @pytest.mark.parametrize("ratio", [1e-4, 1e-8, 1e-11])
-@pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.RandomReshuffling(3), rs.WithReplacement(3)])
+@pytest.mark.parametrize(
+    "scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=3), rs.WithReplacement(batches=3)]
+)
 def test_a_badly_scaled_column_still_converges_to_the_solution(ratio, scheme):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 4))
@@ -44,7 +46,7 @@ def test_slow_modes_beside_growing_ones_are_not_frozen(size, step):
     singular = np.logspace(0, -10, size)
     turn, _ = np.linalg.qr(rng.standard_normal((size, size)))
     X = (turn * singular) @ np.linalg.qr(rng.standard_normal((size, size)))[0].T
-    run = rs.descend(rs.LeastSquares(X, np.ones(size)), rs.RandomReshuffling(2), step=step)
+    run = rs.descend(rs.LeastSquares(X, np.ones(size)), rs.RandomReshuffling(batches=2), step=step)
     assert run.frozen.dimension == 0
     assert (run.epoch.decay_rates < 0).any()
     with ctx.workprec(600):
@@ -65,7 +67,7 @@ def test_slow_modes_beside_growing_ones_are_not_frozen(size, step):
 def test_a_null_space_inside_the_row_space_is_found():
     # W_1 = W_2 = I and step 2: the two visits cancel, Z = W - (step/4)(W_1 W_2 + W_2 W_1) = 0.
     X = np.sqrt(2) * np.vstack([np.eye(2), np.eye(2)])
-    run = rs.descend(rs.LeastSquares(X, np.ones(4)), rs.RandomReshuffling(2), step=2.0)
+    run = rs.descend(rs.LeastSquares(X, np.ones(4)), rs.RandomReshuffling(batches=2), step=2.0)
     assert run.frozen.dimension == 2
     np.testing.assert_allclose(run.iterate([0, 1, 7, np.inf]), 0, atol=1e-15)
     assert run.range_assumption.holds
@@ -77,7 +79,7 @@ def test_the_limit_on_polynomial_features_is_as_accurate_as_least_squares(points
     X = np.vander(np.linspace(0, 1, points), degree)
     truth = np.ones(degree)
     condition = np.linalg.cond(X)
-    scheme = rs.RandomReshuffling(batches)
+    scheme = rs.RandomReshuffling(batches=batches)
     problem = rs.LeastSquares(X, X @ truth, beta_star=truth, noise=0.0)
     run = rs.descend(problem, scheme, 0.2 * rs.critical_step(problem, scheme), start=truth)
     allowed = 1e-14 * condition * np.sqrt(degree)
@@ -88,7 +90,7 @@ def test_the_limit_on_polynomial_features_is_as_accurate_as_least_squares(points
 
 def test_a_mode_that_grows_too_slowly_to_be_resolved_still_diverges():
     X = np.array([[0.43, 7e-12], [-1.18, -6.6e-12]])
-    problem, scheme = rs.LeastSquares(X, [1.0, 2.0]), rs.RandomReshuffling(2)
+    problem, scheme = rs.LeastSquares(X, [1.0, 2.0]), rs.RandomReshuffling(batches=2)
     critical = rs.critical_step(problem, scheme)
     for factor in (1 + 1e-7, 1.5, 3):
         run = rs.descend(problem, scheme, factor * critical)
@@ -102,7 +104,7 @@ def test_a_small_violation_of_the_range_assumption_is_a_violation():
     for gap in (1e-1, 1e-3, 1e-5):
         w = 1 + gap
         X = np.array([[1.0], [np.sqrt(w)]])
-        run = rs.descend(rs.LeastSquares(X, [1.0, -1.0]), rs.RandomReshuffling(2), step=(1 + w) / w)
+        run = rs.descend(rs.LeastSquares(X, [1.0, -1.0]), rs.RandomReshuffling(batches=2), step=(1 + w) / w)
         assert not run.range_assumption.holds
         assert run.range_assumption.violation == pytest.approx(gap / 2, rel=0.5)
 

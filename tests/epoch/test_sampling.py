@@ -58,7 +58,7 @@ def test_an_order_and_its_reverse_make_a_symmetric_pair():
 def test_the_stated_errors_are_the_true_ones():
     """Over many seeds errors cover the truth as they should, and are not much wider than needed."""
     problem = case(24, 6, 1, noise=0.5).problem
-    scheme, epochs = rs.RandomReshuffling(8), np.array([1, 4, 20, np.inf])
+    scheme, epochs = rs.RandomReshuffling(batches=8), np.array([1, 4, 20, np.inf])
     exact = rs.descend(problem, scheme, 0.05)
     truth, iterates = exact.risk(epochs).total, exact.iterate(epochs)
     rates, risks, ways = [], [], []
@@ -76,7 +76,7 @@ def test_the_stated_errors_are_the_true_ones():
 
 def test_the_pull_is_estimated_too():
     problem = case(12, 20, 1).problem
-    run, exact = descents(problem, rs.RandomReshuffling(6), 0.02, "sampling", rtol=1e-4)
+    run, exact = descents(problem, rs.RandomReshuffling(batches=6), 0.02, "sampling", rtol=1e-4)
     assert np.linalg.norm(pull_of(run) - pull_of(exact)) < 1e-3 * np.linalg.norm(pull_of(exact))
     close(run.epoch.matrix, run.epoch.matrix.T)
     close(run.epoch.modified_features.T @ problem.X / 12, run.epoch.Z, 1e-10)
@@ -85,7 +85,7 @@ def test_the_pull_is_estimated_too():
 def test_seeds_decide_the_draws():
     problem = case(24, 6, 1).problem
     runs = [
-        rs.descend(problem, rs.RandomReshuffling(8), 0.05, method="sampling", rtol=1e-2, seed=seed)
+        rs.descend(problem, rs.RandomReshuffling(batches=8), 0.05, method="sampling", rtol=1e-2, seed=seed)
         for seed in (1, 1, 2)
     ]
     first, again, other = (run.risk(5).total for run in runs)
@@ -94,13 +94,13 @@ def test_seeds_decide_the_draws():
 
 def test_the_modifier_of_sampled_orders():
     problem = case(12, 4, 1).problem
-    run, exact = descents(problem, rs.RandomReshuffling(6), 0.02, "sampling", rtol=1e-4)
+    run, exact = descents(problem, rs.RandomReshuffling(batches=6), 0.02, "sampling", rtol=1e-4)
     assert np.linalg.norm(run.epoch.modifier(2) - exact.epoch.modifier(2)) < 0.02
 
 
 def test_a_budget_that_is_too_small_is_told():
     problem = rs.gaussian(200, 20, noise=0.5, seed=0)
-    run = rs.descend(problem, rs.RandomReshuffling(25), alpha=1.0, rtol=1e-9, budget=1e9)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=25), alpha=1.0, rtol=1e-9, budget=1e9)
     with pytest.warns(
         UserWarning, match=r"relative error of .* by sampling, but rtol is 1e-09; .* larger budget"
     ):
@@ -115,7 +115,7 @@ def test_an_indefinite_estimate_does_not_crash():
     """Near and beyond the critical step, from few draws: no exception, no nan."""
     problem = case(24, 30, 1).problem
     for step in (0.3, 0.6, 3.0):
-        run = rs.descend(problem, rs.RandomReshuffling(24), step, method="sampling", budget=1.0)
+        run = rs.descend(problem, rs.RandomReshuffling(batches=24), step, method="sampling", budget=1.0)
         for epochs in (1, 10, np.inf):
             assert not np.isnan(run.iterate(epochs)).any()
             assert not np.isnan(run.risk(epochs).error)

@@ -10,7 +10,7 @@ import reshuffle as rs
 from reshuffle.epoch import step_interpolation
 
 PROBLEM = rs.gaussian(16, 9, noise=0.5, seed=4)
-SCHEME = rs.RandomReshuffling(4)
+SCHEME = rs.RandomReshuffling(batches=4)
 STEPS = np.geomspace(1e-3, 0.3, 30).tolist()
 
 
@@ -64,12 +64,12 @@ def test_large_steps_are_shared_among_their_like():
     ("scheme", "recipe"),
     [
         (rs.FullBatch(), {}),
-        (rs.WithReplacement(4), {}),
-        (rs.Cyclic(4), {}),
+        (rs.WithReplacement(batches=4), {}),
+        (rs.Cyclic(batches=4), {}),
         (SCHEME, {"momentum": 0.5}),
         (SCHEME, {"penalty": 0.5}),
         (SCHEME, {"method": "sampling"}),
-        (rs.SampleReshuffling(8), {}),
+        (rs.SampleReshuffling(batches=8), {}),
     ],
 )
 def test_where_there_is_no_polynomial_nothing_is_shared(scheme, recipe):

@@ -77,8 +77,8 @@ def test_fewer_samples_than_stand_for_them(tmp_path, streaming):
 def test_the_exact_mean_of_a_few_batches_is_within_the_error(tmp_path, streaming):
     streamed, in_memory = both(tmp_path, n=200, p=3)
     for batches in (2, 3, 4):
-        found = rs.descend(streamed, rs.SampleReshuffling(batches), 0.1)
-        exact = rs.descend(in_memory, rs.SampleReshuffling(batches), 0.1, method="exact")
+        found = rs.descend(streamed, rs.SampleReshuffling(batches=batches), 0.1)
+        exact = rs.descend(in_memory, rs.SampleReshuffling(batches=batches), 0.1, method="exact")
         off = np.linalg.norm(found.iterate(WHEN) - exact.iterate(WHEN), axis=1)
         assert (off <= found.iterate_error(WHEN) + 1e-12).all()
         assert (off < 1e-4).all()
@@ -115,7 +115,7 @@ def test_all_samples_in_one_batch_are_the_full_batch(tmp_path, streaming):
         (lambda run: run.epoch.modifier(0), "needs the rows one by one"),
         (lambda run: run.leave_one_out(3), "needs the rows one by one"),
         (
-            lambda run: rs.critical_step(run.problem, rs.SampleReshuffling(9)),
+            lambda run: rs.critical_step(run.problem, rs.SampleReshuffling(batches=9)),
             "needs the rows one by one",
         ),
         (lambda run: rs.descend(run.problem, run.scheme, 0.1, momentum=0.5).iterate(3), "one by one"),

@@ -16,7 +16,6 @@ QUESTIONS = {
     "cauchy": lambda: free.spectrum(X * Y + Y * X).cauchy(0.1 + 0.1j),
     "support": lambda: free.spectrum(X + Y).support,
     "weighted": lambda: free.spectrum(X + Y).weighted(X).cauchy(1j),
-    "certify_cdf": lambda: free.spectrum(X + Y).certify_cdf(0.3),
     "brown": lambda: free.brown(X + 1j * Y).density([0.1, 0.2j]),
     "convolution": lambda: free.add(free.Uniform(0, 1), free.Semicircle()).density(0.2),
     "convolved support": lambda: free.additive_power(free.Semicircle(), 1.5).support,

@@ -82,7 +82,7 @@ def _sweep(name: str) -> Answer:
     X, y = _rows()
     question = "stability" if name == "rate" else name
     grid = {"batches": [1, 2, 5], "alpha": [0.1, 0.5, 20.0]}
-    found = rs.sweep(rs.LeastSquares(X, y), over=grid, ask=[question], epochs=[1, 20])
+    found = rs.sweep(rs.LeastSquares(X, y), over=grid, metrics=[question], epochs=[1, 20])
     return Answer(found[name].to_numpy())
 
 

@@ -51,12 +51,20 @@ def schemes(tiny):
     sizes = [2] * (n // 2) + [1] * (n % 2)
     last_first = [int(batch) for batch in np.roll(np.arange(len(parts)), 1)]
     reshuffled = every_order.epochs_reshuffled(parts, lengths)
-    yield rs.RandomReshuffling(parts), reshuffled, True
-    yield rs.Cyclic(parts), [every_order.batches_in(range(len(parts)), parts, lengths)], True
-    yield rs.Cyclic(parts, order=last_first), [every_order.batches_in(last_first, parts, lengths)], True
-    yield rs.WithReplacement(parts), every_order.epochs_with_replacement(parts, lengths), True
-    yield rs.ShuffleOnce(parts), reshuffled, False
-    yield rs.ShuffleOnce(parts, order=last_first), [every_order.batches_in(last_first, parts, lengths)], True
+    yield rs.RandomReshuffling(batches=parts), reshuffled, True
+    yield rs.Cyclic(batches=parts), [every_order.batches_in(range(len(parts)), parts, lengths)], True
+    yield (
+        rs.Cyclic(batches=parts, order=last_first),
+        [every_order.batches_in(last_first, parts, lengths)],
+        True,
+    )
+    yield rs.WithReplacement(batches=parts), every_order.epochs_with_replacement(parts, lengths), True
+    yield rs.ShuffleOnce(batches=parts), reshuffled, False
+    yield (
+        rs.ShuffleOnce(batches=parts, order=last_first),
+        [every_order.batches_in(last_first, parts, lengths)],
+        True,
+    )
     if n <= 4:
         yield rs.SampleReshuffling(batch_size=2), epochs_of_shuffled_samples(n, sizes), True
         drawn = every_order.epochs_of_drawn_samples(n, sizes)

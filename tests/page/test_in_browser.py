@@ -8,7 +8,6 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from reshuffle import asymptotics, free
-from reshuffle.free import parser
 
 
 def numbers(text):
@@ -276,7 +275,9 @@ def test_ways_to_shuffle_and_free_laws_answer_and_complain_in_sentences(visit):
     assert visitor.page.locator("#panel-shuffle tbody tr").count() == 8
     visitor.page.click("#tab-free")
     told = visitor.settled("free")
-    law = free.spectrum(parser.parse("x + y - (x*y + y*x)/2", ["x=mp(3, 0.1)", "y=mp(3, 0.1)"]))
+    law = free.spectrum(
+        "x + y - (x*y + y*x)/2", x=free.MarchenkoPastur(3, 0.1), y=free.MarchenkoPastur(3, 0.1)
+    )
     ((low, high),), ((place, mass),) = law.support, law.atoms
     assert numbers(told) == pytest.approx([low, high, mass, place], rel=1e-3)
     visitor.input("free.expression").fill("x*y + __import__('os')")

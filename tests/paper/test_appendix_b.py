@@ -75,7 +75,7 @@ def test_range_assumption_when_Z_has_rank_p():
 def test_the_noise_enters_with_a_plus_when_sampling_with_replacement():
     """The proof prints a minus before the noise term."""
     problem = rs.LeastSquares([[1.0], [1.0]], [1.0, 1.0], beta_star=[0.0], noise=1.0)
-    assert rs.descend(problem, rs.WithReplacement(2), step=0.1).iterate(1)[0] > 0
+    assert rs.descend(problem, rs.WithReplacement(batches=2), step=0.1).iterate(1)[0] > 0
 
 
 def test_equation_twobatch_generr_Zonly_pf1():

@@ -35,7 +35,7 @@ def test_equation_batch_gd_avg_is_the_mean_over_all_orders():
 
 def test_one_batch_is_full_batch_descent():
     tiny = case(8, 5, 1)
-    one = rs.descend(tiny.problem, rs.RandomReshuffling(1), 0.1, start=tiny.start)
+    one = rs.descend(tiny.problem, rs.RandomReshuffling(batches=1), 0.1, start=tiny.start)
     full = rs.descend(tiny.problem, rs.FullBatch(), 0.1, start=tiny.start)
     close(one.iterate([1, 5, 50]), full.iterate([1, 5, 50]))
 

@@ -32,7 +32,7 @@ def test_equation_Z_W_firstorder(batches):
     W = tiny.problem.X.T @ tiny.problem.X / 12
     steps = np.array([1e-2, 1e-3, 1e-4])
     gaps = [
-        np.linalg.norm(rs.descend(tiny.problem, rs.RandomReshuffling(batches), step).epoch.Z - W)
+        np.linalg.norm(rs.descend(tiny.problem, rs.RandomReshuffling(batches=batches), step).epoch.Z - W)
         for step in steps
     ]
     order = np.polyfit(np.log(steps), np.log(gaps), 1)[0]

@@ -110,7 +110,9 @@ def test_remark_gradient_flow():
         gaps = []
         for alpha in alphas:
             epochs = np.arange(0, round(4 / alpha) + 1)
-            run = rs.descend(tiny.problem, rs.RandomReshuffling(batches), alpha=alpha, start=tiny.start)
+            run = rs.descend(
+                tiny.problem, rs.RandomReshuffling(batches=batches), alpha=alpha, start=tiny.start
+            )
             gaps.append(np.abs(run.iterate(epochs) - flow.iterate(alpha * epochs)).max())
         order = np.polyfit(np.log(alphas), np.log(gaps), 1)[0]
         assert order == pytest.approx(1, abs=0.15), batches
@@ -122,9 +124,9 @@ def test_the_linear_scaling_rule_holds_to_leading_order_and_not_beyond():
     for alpha in alphas:
         epochs = round(2 / alpha)
         full = rs.descend(tiny.problem, rs.FullBatch(), alpha=alpha, start=tiny.start).iterate(epochs)
-        mini = rs.descend(tiny.problem, rs.RandomReshuffling(5), alpha=alpha, start=tiny.start).iterate(
-            epochs
-        )
+        mini = rs.descend(
+            tiny.problem, rs.RandomReshuffling(batches=5), alpha=alpha, start=tiny.start
+        ).iterate(epochs)
         gaps.append(np.linalg.norm(full - mini))
     assert np.polyfit(np.log(alphas), np.log(gaps), 1)[0] == pytest.approx(1, abs=0.15)
     assert gaps[0] > 1e-3
@@ -134,7 +136,7 @@ def test_remark_gd_diverge():
     """Appendix D.1 in small: gamma = 3/2 and alpha = 1/2, beyond 2 / (1 + sqrt(3/2))^2 = 0.404."""
     problem = rs.gaussian(200, 300, noise=1.0, seed=0)
     full = rs.descend(problem, rs.FullBatch(), alpha=0.5)
-    two = rs.descend(problem, rs.RandomReshuffling(2), alpha=0.5)
+    two = rs.descend(problem, rs.RandomReshuffling(batches=2), alpha=0.5)
     assert np.linalg.norm(problem.X.T @ problem.X / 200, 2) > 2 / 0.5
     assert not full.stability().converges
     assert two.stability().converges
@@ -144,7 +146,7 @@ def test_remark_gd_diverge():
     assert (
         rs.critical_step(problem, rs.FullBatch())
         < 0.5
-        < 2 * rs.critical_step(problem, rs.RandomReshuffling(2))
+        < 2 * rs.critical_step(problem, rs.RandomReshuffling(batches=2))
     )
 
 
@@ -154,15 +156,15 @@ def test_proposition_twobatch_step_cond(p, n, seed, share):
     tiny = case(2 * (n // 2), p, 2, seed=seed)
     X = tiny.problem.X
     step = share / np.linalg.norm(X.T @ X / len(X), 2)
-    run = rs.descend(tiny.problem, rs.RandomReshuffling(2), step)
+    run = rs.descend(tiny.problem, rs.RandomReshuffling(batches=2), step)
     assert run.stability().converges
-    assert rs.critical_step(tiny.problem, rs.RandomReshuffling(2)) > step
+    assert rs.critical_step(tiny.problem, rs.RandomReshuffling(batches=2)) > step
 
 
 def test_proposition_twobatch_step_cond_has_no_converse():
     problem = rs.gaussian(40, 60, seed=0)
     norm = np.linalg.norm(problem.X.T @ problem.X / 40, 2)
-    assert rs.descend(problem, rs.RandomReshuffling(2), 1.1 / norm).stability().converges
+    assert rs.descend(problem, rs.RandomReshuffling(batches=2), 1.1 / norm).stability().converges
 
 
 @given(cases())
@@ -180,7 +182,7 @@ def test_where_the_range_assumption_fails_the_noise_adds_up():
     """W_1 = 1, W_2 = 2 and step 3/2: Z = (W_1 + W_2)/2 - step W_1 W_2 / 2 = 0, but Xtilde is not."""
     X = np.array([[1.0], [math.sqrt(2)]])
     problem = rs.LeastSquares(X, [1.0, -1.0], beta_star=[0.0], noise=1.0)
-    run = rs.descend(problem, rs.RandomReshuffling(2), step=1.5)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=2), step=1.5)
     assert not run.range_assumption.holds
     assert run.range_assumption.violation > 0.1
     assert run.frozen.dimension == 1
@@ -198,5 +200,5 @@ def test_where_the_range_assumption_fails_the_noise_adds_up():
 
 def test_the_regime_is_that_of_the_rank():
     X = np.vstack([np.eye(3, 5), np.eye(1, 5)])
-    run = rs.descend(rs.LeastSquares(X, np.ones(4)), rs.RandomReshuffling(2), 0.1)
+    run = rs.descend(rs.LeastSquares(X, np.ones(4)), rs.RandomReshuffling(batches=2), 0.1)
     assert run.compare_limit().regime == "underparameterized"

@@ -118,7 +118,7 @@ def test_proposition_twobatch_generr_Zonly_is_tight_only_where_everything_vanish
     """At W_1 = W_2 = c I and step 2 / c the printed equality is 0 = 0: Z vanishes and the step is too large."""
     X = math.sqrt(2) * np.vstack([np.eye(2), np.eye(2)])
     problem = rs.LeastSquares(X, np.ones(4), beta_star=[1, 1], noise=1.0)
-    run = rs.descend(problem, rs.RandomReshuffling(2), step=2.0)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=2), step=2.0)
     close(run.epoch.Z, np.zeros((2, 2)))
     assert run.risk(5).variance == pytest.approx(0, abs=1e-20)
     with pytest.raises(ValueError, match=r"risk_interval needs step <= 1 / \|W\| = 1, but step is 2"):

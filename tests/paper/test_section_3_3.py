@@ -14,7 +14,7 @@ def test_proposition_fixedp_Z_limit():
     sigma = np.array([0.5, 1.0, 2.0])
     problem = rs.gaussian(200_000, 3, covariance=sigma, seed=0)
     for batches in (2, 4, 6):
-        Z = rs.descend(problem, rs.RandomReshuffling(batches), alpha=1.2).epoch.Z
+        Z = rs.descend(problem, rs.RandomReshuffling(batches=batches), alpha=1.2).epoch.Z
         assert pytest.approx(np.diag(asymptotics.shrinkage(batches, 1.2)(sigma)), abs=0.03) == Z
 
 
@@ -54,7 +54,7 @@ def test_batching_shrinks_Z_and_not_W():
 
 def test_Z_is_not_a_consistent_estimator_of_Sigma():
     problem = rs.gaussian(100_000, 2, seed=1)
-    Z = rs.descend(problem, rs.RandomReshuffling(2), alpha=1.0).epoch.Z
+    Z = rs.descend(problem, rs.RandomReshuffling(batches=2), alpha=1.0).epoch.Z
     assert pytest.approx(0.75 * np.eye(2), abs=0.02) == Z
 
 
@@ -114,14 +114,14 @@ def test_caption_of_the_overparameterized_spectrum_has_the_point_mass_one_minus_
         (place, mass) = asymptotics.batch_spectrum(1.5, 0.2, batches).atoms[0]
         assert (place, mass) == (0.0, pytest.approx(1 / 3))
         assert mass != pytest.approx(1 / (1 - 1.5))
-    rates = rs.descend(rs.gaussian(200, 300, seed=0), rs.RandomReshuffling(2), alpha=0.2)
+    rates = rs.descend(rs.gaussian(200, 300, seed=0), rs.RandomReshuffling(batches=2), alpha=0.2)
     assert rates.frozen.dimension == 100
 
 
 def test_equation_Z_noncomm_poly():
     problem = rs.gaussian(40, 10, seed=2)
     W1, W2 = (part.T @ part / 20 for part in (problem.X[:20], problem.X[20:]))
-    Z = rs.descend(problem, rs.RandomReshuffling(2), alpha=0.3).epoch.Z
+    Z = rs.descend(problem, rs.RandomReshuffling(batches=2), alpha=0.3).epoch.Z
     correct = 0.15 * (W1 + W2) - 0.09 / 8 * (W2 @ W1 + W1 @ W2)
     printed = 0.15 * (W1 + W2) - 0.09 / 8 * (W2 @ W1 + W2 @ W1)
     assert pytest.approx(correct, abs=1e-14) == 0.3 * Z
@@ -143,7 +143,7 @@ def test_figure_spectra_comp_a_single_matrix_follows_both_laws(aspect, alpha, n)
     problem = rs.gaussian(n, round(aspect * n), seed=0)
     for batches in (1, 2):
         law = asymptotics.batch_spectrum(aspect, alpha, batches)
-        run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=alpha)
+        run = rs.descend(problem, rs.RandomReshuffling(batches=batches), alpha=alpha)
         moving = np.sort(run.epoch.decay_rates[~run.epoch.modes.frozen])
         levels = (law.cdf(moving) - law.frozen[0]) / (1 - law.frozen[0])
         assert np.abs(levels - (np.arange(len(levels)) + 0.5) / len(levels)).max() < 0.01

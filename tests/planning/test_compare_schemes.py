@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.planning.answers import ask
+from reshuffle.grid.metrics import ask
 from tests.schemes.test_a_new_scheme import RandomRotation
 
 PROBLEM = rs.gaussian(24, 6, noise=0.5, seed=4)
 SCHEMES = {
-    "fresh": rs.RandomReshuffling(4),
-    "fixed": rs.Cyclic(4),
-    "once": rs.ShuffleOnce(4),
-    "drawn": rs.WithReplacement(4),
-    "subsets": rs.SampleSubsets(6),
-    "rotated": RandomRotation(4),
+    "fresh": rs.RandomReshuffling(batches=4),
+    "fixed": rs.Cyclic(batches=4),
+    "once": rs.ShuffleOnce(batches=4),
+    "drawn": rs.WithReplacement(batches=4),
+    "subsets": rs.SampleSubsets(batch_size=6),
+    "rotated": RandomRotation(batches=4),
 }
 EPOCHS = np.array([[1.0, 7.0], [40.0, math.inf]])
 
@@ -61,7 +61,9 @@ def test_without_the_truth_it_is_the_training_loss():
     from tests.oracles import every_order
 
     data = rs.LeastSquares(PROBLEM.X[:6], PROBLEM.y[:6])
-    row = rs.compare_schemes(data, {"fresh": rs.RandomReshuffling(3)}, step=0.1, epochs=[1, 2])["fresh"]
+    row = rs.compare_schemes(data, {"fresh": rs.RandomReshuffling(batches=3)}, step=0.1, epochs=[1, 2])[
+        "fresh"
+    ]
     training = every_order.Training(data.X, data.y, [0.1, 0.1], np.zeros(6))
     parts = [[0, 1], [2, 3], [4, 5]]
     runs = every_order.all_runs(training, every_order.epochs_reshuffled(parts, [2, 2, 2]))
@@ -91,7 +93,7 @@ def test_the_table_is_readable(compared):
 
 
 def test_what_cannot_be_answered_is_said_and_why():
-    schemes = [rs.SampleReshuffling(batch_size=4), rs.Cyclic(2)]
+    schemes = [rs.SampleReshuffling(batch_size=4), rs.Cyclic(batches=2)]
     found = rs.compare_schemes(PROBLEM, schemes, step=[0.1] * 3, epochs=[3], rtol=0.1, thresholds=False)
     row = found["SampleReshuffling(batch_size=4)"]
     assert np.isfinite(row.total.value).all()
@@ -111,7 +113,7 @@ def test_what_cannot_be_answered_is_said_and_why():
 
 def test_divergence_is_an_answer():
     found = rs.compare_schemes(
-        PROBLEM, [rs.RandomReshuffling(4)], step=50.0, epochs=[10**6], thresholds=False
+        PROBLEM, [rs.RandomReshuffling(batches=4)], step=50.0, epochs=[10**6], thresholds=False
     )
     assert all(np.isinf(row.total.value).all() and np.isinf(row.distance.value) for row in found)
     assert repr(found).count("diverges") == 8
@@ -121,13 +123,13 @@ def test_divergence_is_an_answer():
 
 def test_where_nothing_moves_any_step_will_do():
     found = rs.compare_schemes(
-        rs.LeastSquares(np.zeros((4, 2)), np.ones(4)), [rs.Cyclic(2)], step=0.1, epochs=1
+        rs.LeastSquares(np.zeros((4, 2)), np.ones(4)), [rs.Cyclic(batches=2)], step=0.1, epochs=1
     )
     assert repr(found).splitlines()[-1].split()[-3:] == ["any", "any", "+0%"]
 
 
 def test_names_and_the_full_batch_come_once():
-    twice = [rs.Cyclic(2), rs.FullBatch(), rs.Cyclic(2)]
+    twice = [rs.Cyclic(batches=2), rs.FullBatch(), rs.Cyclic(batches=2)]
     found = rs.compare_schemes(PROBLEM, twice, step=0.1, epochs=1, thresholds=False)
     assert [row.name for row in found] == ["full batch", "Cyclic(batches=2)", "Cyclic(batches=2) (2)"]
     assert len(found) == 3
@@ -144,15 +146,15 @@ def test_other_mistakes_are_not_swallowed():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"schemes": rs.Cyclic(2)}, TypeError, "schemes must be a dict of schemes by name, or a list"),
+        ({"schemes": rs.Cyclic(batches=2)}, TypeError, "schemes must be a dict of schemes by name, or a list"),
         ({"schemes": 3}, TypeError, "schemes must be a dict of schemes by name, or a list"),
         ({"schemes": []}, ValueError, "schemes must hold at least one scheme"),
         ({"schemes": [rs.FullBatch()]}, ValueError, "schemes must hold at least one scheme"),
-        ({"schemes": {"full batch": rs.Cyclic(2)}}, ValueError, "names that are words other than"),
-        ({"schemes": {3: rs.Cyclic(2)}}, ValueError, "names that are words other than"),
+        ({"schemes": {"full batch": rs.Cyclic(batches=2)}}, ValueError, "names that are words other than"),
+        ({"schemes": {3: rs.Cyclic(batches=2)}}, ValueError, "names that are words other than"),
         ({"schemes": [rs.Cyclic]}, TypeError, "scheme must be made before it is used"),
         ({"schemes": ["cyclic"]}, TypeError, "scheme must be a scheme"),
-        ({"schemes": [rs.Cyclic(25)]}, ValueError, "batches"),
+        ({"schemes": [rs.Cyclic(batches=25)]}, ValueError, "batches"),
         ({"step": None}, TypeError, "exactly one of step and alpha"),
         ({"alpha": 0.1}, TypeError, "exactly one of step and alpha"),
         ({"step": -1.0}, ValueError, "step must be"),
@@ -166,6 +168,6 @@ def test_other_mistakes_are_not_swallowed():
     ids=str,
 )  # fmt: skip
 def test_bad_input_is_refused_at_the_door(arguments, error, message):
-    wanted = {"schemes": [rs.Cyclic(2)], "step": 0.1, "epochs": 1, **arguments}
+    wanted = {"schemes": [rs.Cyclic(batches=2)], "step": 0.1, "epochs": 1, **arguments}
     with pytest.raises(error, match=message):
         rs.compare_schemes(PROBLEM, wanted.pop("schemes"), **wanted)

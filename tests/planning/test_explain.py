@@ -56,7 +56,7 @@ def trained(epochs, batches, step, seed, data):
 @pytest.mark.parametrize("penalty", [0.0, 0.3])
 def test_the_parts_are_those_of_listed_orders(penalty):
     step, epochs, coef = 0.1, 3, np.array([0.2, -0.1, 0.4])
-    run = rs.descend(PROBLEM, rs.RandomReshuffling(3), step, start=START, penalty=penalty)
+    run = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), step, start=START, penalty=penalty)
     found = rs.explain(X, Y, coef, run, epochs=epochs)
     A, g = listed_map(step, penalty)
     here, end = after(A, g, epochs), np.linalg.solve(np.eye(3) - A, g)
@@ -81,7 +81,7 @@ def test_the_parts_are_those_of_listed_orders(penalty):
 )
 @settings(max_examples=25, deadline=None)
 def test_shares_add_up_to_the_whole(coef, epochs, momentum):
-    run = rs.descend(PROBLEM, rs.RandomReshuffling(3), 0.1, start=START, momentum=momentum)
+    run = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), 0.1, start=START, momentum=momentum)
     found = rs.explain(X, Y, coef, run, epochs=epochs)
     assert sum(part.share for part in found.parts) == pytest.approx(1.0, abs=1e-8)
     np.testing.assert_allclose(sum(part.vector for part in found.parts), found.difference, atol=1e-10)
@@ -92,7 +92,7 @@ def test_shares_add_up_to_the_whole(coef, epochs, momentum):
 
 
 def test_modes_are_those_of_the_listed_map():
-    run = rs.descend(PROBLEM, rs.RandomReshuffling(3), 0.1, start=START)
+    run = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), 0.1, start=START)
     found = rs.explain(X, Y, np.zeros(3), run, epochs=5)
     A, g = listed_map(0.1)
     rates, vectors = np.linalg.eigh(A)
@@ -103,13 +103,13 @@ def test_modes_are_those_of_the_listed_map():
         epochs = next(k for k in range(10_000) if rate**k <= 0.01)
         assert mode.epochs_left == max(epochs - 5, 0)
         assert mode.share == pytest.approx(share(vector * (vector @ left), -OLS), rel=1e-7, abs=1e-12)
-    assert len(found.table()) == 4
+    assert len(str(found.table()).splitlines()) == 4
 
 
 @pytest.mark.slow
 def test_real_runs_are_plausible_and_their_probabilities_uniform():
     data = rs.gaussian(40, 4, noise=1.0, seed=2)
-    run = rs.descend(data, rs.RandomReshuffling(8), 0.2)
+    run = rs.descend(data, rs.RandomReshuffling(batches=8), 0.2)
     fits = np.array([trained(4, 8, 0.2, seed, data) for seed in range(300)])
     spread, mean = RunSpread.of(run, 4), run.iterate(4)
     tests = [spread.test(fit - mean, fit) for fit in fits]
@@ -128,7 +128,7 @@ def test_real_runs_are_plausible_and_their_probabilities_uniform():
 
 
 def test_the_chi_square_is_that_of_the_eigenvalues():
-    run = rs.descend(PROBLEM, rs.RandomReshuffling(3), 0.2)
+    run = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), 0.2)
     coef = run.iterate(4) + np.array([0.01, 0.02, -0.03])
     test = rs.explain(X, Y, coef, run, epochs=4).spread
     values = np.linalg.eigvalsh(X @ run.covariance(4).matrix @ X.T / 12)
@@ -143,7 +143,7 @@ def test_the_chi_square_is_that_of_the_eigenvalues():
 
 
 def test_epochs_are_found_if_they_are_not_told():
-    run = rs.descend(PROBLEM, rs.RandomReshuffling(3), 0.01, start=START)
+    run = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), 0.01, start=START)
     for epochs in (0, 3, 40, 137):
         found = rs.explain(X, Y, run.iterate(epochs), run)
         assert found.epochs == epochs
@@ -153,8 +153,8 @@ def test_epochs_are_found_if_they_are_not_told():
 
 
 def test_a_dict_of_arguments_stands_for_a_run():
-    run = rs.descend(PROBLEM, rs.RandomReshuffling(3), 0.1, start=START)
-    recipe = {"scheme": rs.RandomReshuffling(3), "step": 0.1, "start": START}
+    run = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), 0.1, start=START)
+    recipe = {"scheme": rs.RandomReshuffling(batches=3), "step": 0.1, "start": START}
     here, there = (rs.explain(X, Y, np.ones(3), how, epochs=4) for how in (run, recipe))
     assert [part.share for part in here.parts] == [part.share for part in there.parts]
 
@@ -182,7 +182,7 @@ def test_a_run_without_randomness_has_no_noise_to_spare():
 
 def test_what_no_row_sees_is_told_apart():
     wide = rs.gaussian(4, 6, noise=1.0, seed=3)
-    run = rs.descend(wide, rs.RandomReshuffling(2), 0.05, start=np.ones(6))
+    run = rs.descend(wide, rs.RandomReshuffling(batches=2), 0.05, start=np.ones(6))
     unseen = np.linalg.svd(wide.X)[2][-1]
     found = rs.explain(wide.X, wide.y, run.iterate(5) + 3 * unseen, run, epochs=5)
     assert found.unseen == pytest.approx(3.0)
@@ -191,7 +191,7 @@ def test_what_no_row_sees_is_told_apart():
 
 
 def test_a_diverging_run_is_explained_while_it_is_finite():
-    run = rs.descend(PROBLEM, rs.RandomReshuffling(3), 3.0)
+    run = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), 3.0)
     assert not run.converges
     found = rs.explain(X, Y, run.iterate(3), run, epochs=3)
     assert not found.converges
@@ -219,14 +219,14 @@ def test_a_diverging_run_is_explained_while_it_is_finite():
     ],
 )
 def test_bad_arguments(arguments, error, words):
-    run = rs.descend(PROBLEM, rs.RandomReshuffling(3), 0.1)
+    run = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), 0.1)
     with pytest.raises(error, match=words):
         rs.explain(**{"X": X, "y": Y, "coef": OLS, "recipe": run, **arguments})
 
 
 def test_weights_of_the_run_are_those_of_the_rows():
     weights = np.linspace(0.5, 2.0, 12)
-    run = rs.descend(rs.LeastSquares(X, Y, sample_weight=weights), rs.RandomReshuffling(3), 0.1)
+    run = rs.descend(rs.LeastSquares(X, Y, sample_weight=weights), rs.RandomReshuffling(batches=3), 0.1)
     found = rs.explain(X, Y, np.ones(3), run, epochs=3)
     roots = np.sqrt(weights)
     best = np.linalg.lstsq(X * roots[:, np.newaxis], Y * roots, rcond=None)[0]
@@ -236,7 +236,7 @@ def test_weights_of_the_run_are_those_of_the_rows():
 
 def test_many_outputs_are_asked_one_by_one():
     problem = rs.LeastSquares(X, np.column_stack([Y, 2 * Y]))
-    run = rs.descend(problem, rs.RandomReshuffling(3), 0.1)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=3), 0.1)
     with pytest.raises(UnsupportedError, match=r"run\.output\(j\)"):
         rs.explain(X, problem.y, np.ones((3, 2)), run)
     alone = rs.explain(X, 2 * Y, np.ones(3), run.output(1), epochs=3)

@@ -139,7 +139,7 @@ def test_the_full_batch_and_given_batches_need_a_scheme():
     for scheme in (
         rs.FullBatch(),
         rs.RandomReshuffling([range(6), range(6, 12)]),
-        rs.Cyclic(2, order=[1, 0]),
+        rs.Cyclic(batches=2, order=[1, 0]),
     ):
         run = rs.descend(PROBLEM, scheme, 0.1)
         with pytest.raises(UnsupportedError, match="scheme="):
@@ -195,5 +195,5 @@ def test_many_outputs_are_matched_together():
 
 
 def test_a_batch_larger_than_the_data_holds_all_of_them():
-    run = rs.descend(rs.gaussian(12, 2, seed=0), rs.RandomReshuffling(3), step=0.1)
+    run = rs.descend(rs.gaussian(12, 2, seed=0), rs.RandomReshuffling(batches=3), step=0.1)
     assert rs.match(run, batch_size=1024).batch_size == 12

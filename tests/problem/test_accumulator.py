@@ -45,7 +45,7 @@ class Data:
         return data.add(self.X[rows], self.y[rows], self.labels[rows], sample_weight=weights)
 
     def accumulated(self, pieces=1):
-        data = rs.Accumulator(self.batches)
+        data = rs.Accumulator(batches=self.batches)
         for rows in np.array_split(np.arange(len(self.X)), pieces):
             self.add_to(data, rows)
         return data
@@ -89,7 +89,7 @@ def test_any_cuts_orders_merges_and_files_give_the_answers_from_memory(
     data = Data(n, p, min(3, n), seed=seed, rank=rank if rank and rank < min(n, p) else None, weights=weights)
     file = tmp_path_factory.mktemp("factors") / "some.npz"
     order, cuts = rng.permutation(n), np.sort(rng.integers(0, n + 1, size=rng.integers(0, 8)))
-    workers = [rs.Accumulator(data.batches) for _ in range(3)]
+    workers = [rs.Accumulator(batches=data.batches) for _ in range(3)]
     # Few rows are taken in at a time, so that small data are taken in many times; unless they wait for others.
     few = {} if waits else {"_FEW_ROWS": 1, "_MANY_ROWS": 16}
     with ExitStack() as stack:
@@ -106,8 +106,8 @@ def test_any_cuts_orders_merges_and_files_give_the_answers_from_memory(
 
     assert whole.counts.tolist() == [len(rows) for rows in data.members]
     np.testing.assert_allclose(whole.coef(), _least_squares(data), **CLOSE)
-    kept = rs.descend(whole.problem(**data.truth), rs.RandomReshuffling(data.batches), data.step)
-    same_answers(kept, rs.descend(data.in_memory, rs.RandomReshuffling(data.members), data.step))
+    kept = rs.descend(whole.problem(**data.truth), rs.RandomReshuffling(batches=data.batches), data.step)
+    same_answers(kept, rs.descend(data.in_memory, rs.RandomReshuffling(batches=data.members), data.step))
 
 
 def _least_squares(data):
@@ -117,11 +117,13 @@ def _least_squares(data):
 
 SCHEMES = {
     "full batch": lambda batches: rs.FullBatch(),
-    "cyclic": lambda batches: rs.Cyclic(batches, order=[2, 0, 1]),
+    "cyclic": lambda batches: rs.Cyclic(batches=batches, order=[2, 0, 1]),
     "shuffled once": rs.ShuffleOnce,
     "drawn": rs.WithReplacement,
-    "alike": lambda batches: rs.RandomReshuffling(batches, normalize="equal"),
-    "stages": lambda batches: rs.Stages([(4, rs.RandomReshuffling(batches)), (None, rs.Cyclic(batches))]),
+    "alike": lambda batches: rs.RandomReshuffling(batches=batches, normalize="equal"),
+    "stages": lambda batches: rs.Stages(
+        [(4, rs.RandomReshuffling(batches=batches)), (None, rs.Cyclic(batches=batches))]
+    ),
 }
 RECIPES = {
     "momentum": {"momentum": 0.5},
@@ -134,17 +136,17 @@ RECIPES = {
 @pytest.mark.parametrize("name", SCHEMES)
 def test_every_scheme_of_batches_visits_what_was_kept(name):
     data = Data(80, 6, 3, seed=1)
-    kept = rs.descend(data.accumulated(5).problem(**data.truth), SCHEMES[name](3), data.step)
+    kept = rs.descend(data.accumulated(5).problem(**data.truth), SCHEMES[name](batches=3), data.step)
     batches = 3 if name == "full batch" else data.members
-    same_answers(kept, rs.descend(data.in_memory, SCHEMES[name](batches), data.step))
+    same_answers(kept, rs.descend(data.in_memory, SCHEMES[name](batches=batches), data.step))
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_is_followed_on_what_was_kept(name):
     data = Data(80, 6, 3, seed=2)
     recipe = {"step": data.step, **RECIPES[name]}
-    kept = rs.descend(data.accumulated(5).problem(**data.truth), rs.RandomReshuffling(3), **recipe)
-    whole = rs.descend(data.in_memory, rs.RandomReshuffling(data.members), **recipe)
+    kept = rs.descend(data.accumulated(5).problem(**data.truth), rs.RandomReshuffling(batches=3), **recipe)
+    whole = rs.descend(data.in_memory, rs.RandomReshuffling(batches=data.members), **recipe)
     for ask in ("iterate", "training_loss", "degrees_of_freedom"):
         np.testing.assert_allclose(getattr(kept, ask)(WHEN[:3]), getattr(whole, ask)(WHEN[:3]), **CLOSE)
     np.testing.assert_allclose(kept.expected_risk([3]).total, whole.expected_risk([3]).total, **CLOSE)
@@ -161,15 +163,18 @@ def test_other_questions_about_what_was_kept():
     runs = rs.descend(kept, visits(3), data.step), rs.descend(whole, visits(data.members), data.step)
     assert runs[0].best_epoch().epoch == runs[1].best_epoch().epoch
     assert runs[0].ridge_equivalent(5).penalty == pytest.approx(runs[1].ridge_equivalent(5).penalty)
-    drawn = [rs.descend(each, rs.SampleWithReplacement(9), data.step).iterate(3) for each in (kept, whole)]
+    drawn = [
+        rs.descend(each, rs.SampleWithReplacement(batch_size=9), data.step).iterate(3)
+        for each in (kept, whole)
+    ]
     np.testing.assert_allclose(*drawn, **CLOSE)
 
 
 def test_many_outputs():
     data = Data(300, 4, 2, seed=4, outputs=7)
     assert data.accumulated(4).coef().shape == (4, 7)
-    kept = rs.descend(data.accumulated(4).problem(**data.truth), rs.RandomReshuffling(2), data.step)
-    whole = rs.descend(data.in_memory, rs.RandomReshuffling(data.members), data.step)
+    kept = rs.descend(data.accumulated(4).problem(**data.truth), rs.RandomReshuffling(batches=2), data.step)
+    whole = rs.descend(data.in_memory, rs.RandomReshuffling(batches=data.members), data.step)
     for ask in ("iterate", "training_loss", "degrees_of_freedom"):
         np.testing.assert_allclose(getattr(kept, ask)(WHEN), getattr(whole, ask)(WHEN), **CLOSE)
     np.testing.assert_allclose(kept.risk(WHEN).total, whole.risk(WHEN).total, **CLOSE)
@@ -181,8 +186,10 @@ def test_very_small_and_very_large_features(scale):
     data = Data(700, 3, 2, seed=5, scale=scale)
     ordinary = Data(700, 3, 2, seed=5)
     np.testing.assert_allclose(data.accumulated(3).coef() * scale, ordinary.accumulated().coef(), rtol=1e-10)
-    kept = rs.descend(data.accumulated(3).problem(), rs.RandomReshuffling(2), data.step).iterate(9)
-    whole = rs.descend(ordinary.in_memory, rs.RandomReshuffling(ordinary.members), ordinary.step).iterate(9)
+    kept = rs.descend(data.accumulated(3).problem(), rs.RandomReshuffling(batches=2), data.step).iterate(9)
+    whole = rs.descend(
+        ordinary.in_memory, rs.RandomReshuffling(batches=ordinary.members), ordinary.step
+    ).iterate(9)
     np.testing.assert_allclose(kept * scale, whole, rtol=1e-10)
 
 
@@ -230,21 +237,23 @@ def test_merging_leaves_the_other_as_it_was_even_where_it_is_itself():
     doubled = whole.merge(other).merge(whole)
     assert (other.n, doubled.n) == (40, 160)
     np.testing.assert_allclose(doubled.coef(), other.coef(), **CLOSE)
-    assert rs.Accumulator(2).merge(rs.Accumulator(2)).n == 0
+    assert rs.Accumulator(batches=2).merge(rs.Accumulator(batches=2)).n == 0
 
 
 def test_merging_with_batches_that_are_empty_elsewhere():
     data = Data(700, 3, 2, seed=11)
-    whole, other = rs.Accumulator(2), rs.Accumulator(2)
+    whole, other = rs.Accumulator(batches=2), rs.Accumulator(batches=2)
     for accumulator, batch in ((whole, 0), (other, 1)):
         data.add_to(accumulator, np.flatnonzero(data.labels == batch))
-    for merged in (rs.Accumulator(2).merge(whole).merge(other), whole.merge(other)):
+    for merged in (rs.Accumulator(batches=2).merge(whole).merge(other), whole.merge(other)):
         np.testing.assert_allclose(merged.coef(), _least_squares(data), **CLOSE)
 
 
 def test_printing():
-    assert repr(rs.Accumulator(3)) == "Accumulator(batches=3, empty)"
-    data = rs.Accumulator(9).add(np.ones((9, 2)), np.ones((9, 1)), np.arange(9), sample_weight=np.ones(9))
+    assert repr(rs.Accumulator(batches=3)) == "Accumulator(batches=3, empty)"
+    data = rs.Accumulator(batches=9).add(
+        np.ones((9, 2)), np.ones((9, 1)), np.arange(9), sample_weight=np.ones(9)
+    )
     assert repr(data) == (
         "Accumulator(batches=9, n=9, p=2, outputs=1, weighted, counts=[1, 1, 1, 1, 1, 1, 1, 1, ...])"
     )
@@ -253,13 +262,13 @@ def test_printing():
 
 def filled(batches=2, **kwargs):
     rows = np.arange(6.0).reshape(3, 2)
-    return rs.Accumulator(batches).add(rows, np.arange(3.0), np.arange(3) % batches, **kwargs)
+    return rs.Accumulator(batches=batches).add(rows, np.arange(3.0), np.arange(3) % batches, **kwargs)
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda: rs.Accumulator(0), "batches must be a whole number of at least 1"),
+        (lambda: rs.Accumulator(batches=0), "batches must be a whole number of at least 1"),
         (lambda: filled().add(np.ones((1, 3)), [1.0], 0), "X must have 2 columns, as the rows before"),
         (lambda: filled().add(np.ones((1, 2)), [[1.0]], 0), "y must be a vector, as before"),
         (lambda: filled().add(np.ones((2, 2)), [1.0], 0), r"y must have shape \(2,\)"),
@@ -273,12 +282,12 @@ def filled(batches=2, **kwargs):
         (lambda: filled().add(np.ones((1, 2)), [1.0], 0, sample_weight=[1.0]), "for all rows or for none"),
         (lambda: filled(sample_weight=[1, 0, 1]), "sample_weight must be positive"),
         (lambda: filled().merge(filled(3)), "other must have 2 batches as this one, but it has 3"),
-        (lambda: filled().merge(rs.Accumulator(2).add([[1.0]], [1.0], 0)), "X must have 2 columns"),
+        (lambda: filled().merge(rs.Accumulator(batches=2).add([[1.0]], [1.0], 0)), "X must have 2 columns"),
         (lambda: filled().merge(filled(sample_weight=np.ones(3))), "sample_weight must be given for all rows"),
         (lambda: rs.Accumulator().problem(), "none were added"),
         (lambda: rs.Accumulator().coef(), "none were added"),
-        (lambda: rs.Accumulator(4).add([[1.0]], [1.0], 2).problem(), "batch 0 of 4 has none"),
-        (lambda: rs.descend(filled().problem(), rs.RandomReshuffling(3), 0.1), "batches must be 2"),
+        (lambda: rs.Accumulator(batches=4).add([[1.0]], [1.0], 2).problem(), "batch 0 of 4 has none"),
+        (lambda: rs.descend(filled().problem(), rs.RandomReshuffling(batches=3), 0.1), "batches must be 2"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(wrong, message):
@@ -301,16 +310,18 @@ _REFUSALS = r"one by one|batches that were filled|must ask for batches=2|rows we
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda problem: rs.descend(problem, rs.SampleReshuffling(2), 0.1),
+        lambda problem: rs.descend(problem, rs.SampleReshuffling(batches=2), 0.1),
         lambda problem: rs.descend(problem, rs.RandomReshuffling(batch_size=2), 0.1),
         lambda problem: rs.descend(problem, rs.RandomReshuffling([[0, 2], [1]]), 0.1),
-        lambda problem: rs.descend(problem, rs.RandomReshuffling(2), 0.1).leave_one_out(3),
-        lambda problem: rs.descend(problem, rs.RandomReshuffling(2), 0.1).cross_validate(3),
-        lambda problem: rs.descend(problem, rs.RandomReshuffling(2), 0.1).epoch.modified_features,
-        lambda problem: rs.descend(problem, rs.SampleWithReplacement(2), 0.1, momentum=0.5).iterate(3),
-        lambda problem: rs.descend(problem, rs.SampleWithReplacement(2), 0.1).covariance(3),
-        lambda problem: rs.simulate(problem, rs.RandomReshuffling(2), 0.1, epochs=3, runs=2),
-        lambda problem: rs.match(rs.descend(problem, rs.RandomReshuffling(2), 0.1), batch_size=1),
+        lambda problem: rs.descend(problem, rs.RandomReshuffling(batches=2), 0.1).leave_one_out(3),
+        lambda problem: rs.descend(problem, rs.RandomReshuffling(batches=2), 0.1).cross_validate(3),
+        lambda problem: rs.descend(problem, rs.RandomReshuffling(batches=2), 0.1).epoch.modified_features,
+        lambda problem: rs.descend(
+            problem, rs.SampleWithReplacement(batch_size=2), 0.1, momentum=0.5
+        ).iterate(3),
+        lambda problem: rs.descend(problem, rs.SampleWithReplacement(batch_size=2), 0.1).covariance(3),
+        lambda problem: rs.simulate(problem, rs.RandomReshuffling(batches=2), 0.1, epochs=3, runs=2),
+        lambda problem: rs.match(rs.descend(problem, rs.RandomReshuffling(batches=2), 0.1), batch_size=1),
         lambda problem: problem.X,
         lambda problem: problem.leverages,
         lambda problem: problem.of_rows(np.array([0])),
@@ -324,9 +335,9 @@ def test_what_needs_single_rows_says_so(ask):
 
 def test_a_run_goes_from_what_was_kept_to_other_data():
     data = Data(60, 3, 2, seed=10)
-    run = rs.descend(data.accumulated().problem(), rs.RandomReshuffling(2), data.step)
+    run = rs.descend(data.accumulated().problem(), rs.RandomReshuffling(batches=2), data.step)
     there = run.on(data.in_memory)
-    expected = rs.descend(data.in_memory, rs.RandomReshuffling(2), data.step)
+    expected = rs.descend(data.in_memory, rs.RandomReshuffling(batches=2), data.step)
     np.testing.assert_allclose(there.iterate(3), expected.iterate(3), **CLOSE)
 
 
@@ -335,7 +346,7 @@ def test_files_that_are_truncated_or_of_others_are_refused(tmp_path):
     filled().save(whole)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["factors"]
     assert rs.Accumulator.load(whole).n == 3
-    rs.Accumulator(5).save(tmp_path / "empty")
+    rs.Accumulator(batches=5).save(tmp_path / "empty")
     assert repr(rs.Accumulator.load(tmp_path / "empty")) == "Accumulator(batches=5, empty)"
 
     stored = whole.read_bytes()

@@ -11,14 +11,14 @@ from reshuffle.problem import row_space
 
 SCHEMES = {
     "full batch": rs.FullBatch(),
-    "reshuffling": rs.RandomReshuffling(3),
+    "reshuffling": rs.RandomReshuffling(batches=3),
     "shuffled samples": rs.SampleReshuffling(batch_size=4),
-    "with replacement": rs.WithReplacement(3),
+    "with replacement": rs.WithReplacement(batches=3),
     "samples with replacement": rs.SampleWithReplacement(batch_size=4),
     "subsets": rs.SampleSubsets(batch_size=4),
-    "cyclic": rs.Cyclic(3),
-    "shuffled once": rs.ShuffleOnce(3),
-    "stages": rs.Stages([(2, rs.Cyclic(3)), (None, rs.RandomReshuffling(2))]),
+    "cyclic": rs.Cyclic(batches=3),
+    "shuffled once": rs.ShuffleOnce(batches=3),
+    "stages": rs.Stages([(2, rs.Cyclic(batches=3)), (None, rs.RandomReshuffling(batches=2))]),
 }
 RECIPES = {
     "plain": {"step": 0.05},
@@ -110,12 +110,12 @@ def test_the_mean_iterate_of_every_scheme_and_recipe(scheme, recipe, shape):
 @pytest.mark.parametrize(
     ("scheme", "method", "recipe"),
     [
-        (rs.RandomReshuffling(5), "cavity", {}),
-        (rs.RandomReshuffling(5), "sampling", {}),
-        (rs.RandomReshuffling(5), "sampling", {"momentum": 0.5}),
+        (rs.RandomReshuffling(batches=5), "cavity", {}),
+        (rs.RandomReshuffling(batches=5), "sampling", {}),
+        (rs.RandomReshuffling(batches=5), "sampling", {"momentum": 0.5}),
         (SAMPLES, "cavity", {}),
         (SAMPLES, "cavity", {"momentum": 0.5}),
-        (rs.ShuffleOnce(8, draws=20), "auto", {"momentum": 0.5}),
+        (rs.ShuffleOnce(batches=8, draws=20), "auto", {"momentum": 0.5}),
         (rs.Stages([(1, SAMPLES), (None, rs.SampleReshuffling(batch_size=8))]), "sampling", {}),
     ],
 )
@@ -199,10 +199,12 @@ def test_the_end_and_the_best_epoch(scheme, recipe):
 
 def test_the_interval_of_two_batches_and_gradient_flow():
     problem = posed()
-    run = rs.descend(problem, rs.RandomReshuffling(2), step=0.1)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=2), step=0.1)
     flow = rs.gradient_flow(problem)
     singles = [alone(problem, number) for number in range(OUTPUTS)]
-    intervals = [rs.descend(one, rs.RandomReshuffling(2), step=0.1).risk_interval([1, 5]) for one in singles]
+    intervals = [
+        rs.descend(one, rs.RandomReshuffling(batches=2), step=0.1).risk_interval([1, 5]) for one in singles
+    ]
     agree(run.risk_interval([1, 5]).upper, [one.upper for one in intervals])
     flows = [rs.gradient_flow(one) for one in singles]
     agree(flow.iterate([0.5, np.inf]), [one.iterate([0.5, np.inf]) for one in flows])
@@ -213,7 +215,7 @@ def test_the_interval_of_two_batches_and_gradient_flow():
 
 def test_simulated_runs_train_all_outputs_in_the_same_orders():
     problem, setting = posed(), {"step": 0.1, "epochs": [1, 3], "runs": 40, "seed": 4}
-    scheme = rs.RandomReshuffling(3)
+    scheme = rs.RandomReshuffling(batches=3)
     found = rs.simulate(problem, scheme, **setting)
     singles = [rs.simulate(alone(problem, number), scheme, **setting) for number in range(OUTPUTS)]
     agree(found.iterate.mean, [one.iterate.mean for one in singles])
@@ -231,7 +233,7 @@ def test_simulated_runs_train_all_outputs_in_the_same_orders():
 
 @pytest.mark.slow
 def test_fresh_noise_is_that_of_each_output():
-    problem, scheme = posed(), rs.RandomReshuffling(3)
+    problem, scheme = posed(), rs.RandomReshuffling(batches=3)
     found = rs.simulate(problem, scheme, step=0.1, epochs=3, runs=2000, fresh_noise=True, test_samples=3)
     exact = rs.descend(problem, scheme, step=0.1).expected_risk(3)
     assert (np.abs(found.expected_risk.mean - exact.total) <= 4.5 * found.expected_risk.standard_error).all()
@@ -253,11 +255,11 @@ def test_one_start_serves_all_outputs():
 def test_columns_of_zero_features_and_of_zero_responses():
     """What moves nothing stays where it starts, outputs without an answer beside others that have one."""
     problem = rs.LeastSquares(np.zeros((3, 2)), np.ones((3, 2)))
-    run = rs.descend(problem, rs.Cyclic(3), step=0.1, start=[1.0, 2.0])
+    run = rs.descend(problem, rs.Cyclic(batches=3), step=0.1, start=[1.0, 2.0])
     assert run.iterate([1, np.inf]).tolist() == [[[1.0, 1.0], [2.0, 2.0]]] * 2
     assert run.compare_limit().distance.tolist() == [0.0, 0.0]
     beside = rs.LeastSquares([[1.0], [1.0]], [[0.0, 1.0], [0.0, 1.0]])
-    assert rs.descend(beside, rs.Cyclic(2), step=5.0).iterate([np.inf]).tolist() == [[[0.0, np.inf]]]
+    assert rs.descend(beside, rs.Cyclic(batches=2), step=5.0).iterate([np.inf]).tolist() == [[[0.0, np.inf]]]
 
 
 def counted(monkeypatch, module, name):
@@ -278,7 +280,7 @@ def test_a_thousand_outputs_share_all_that_costs(monkeypatch):
     means, maps = counted(monkeypatch, select, "mean_map"), counted(monkeypatch, timeline, "mean_map")
     decompositions = counted(monkeypatch, epoch_map, "modes")
     for recipe in ({}, {"momentum": 0.5}):
-        run = rs.descend(problem, rs.RandomReshuffling(2), step=0.05, **recipe)
+        run = rs.descend(problem, rs.RandomReshuffling(batches=2), step=0.05, **recipe)
         assert run.iterate([1, 10, np.inf]).shape == (3, 6, 1000)
         assert run.training_loss([1, 10]).shape == (2, 1000)
         for number in (0, 500, 999):
@@ -323,7 +325,7 @@ def test_numbers_of_outputs_that_there_are_not():
     with pytest.raises(ValueError, match=r"start must have shape \(4,\)"):
         rs.descend(problem.output(0), rs.FullBatch(), step=0.1, start=np.zeros((4, 2)))
     with pytest.raises(ValueError, match=r"compare_schemes compares schemes for one output, but y has 3"):
-        rs.compare_schemes(problem, [rs.Cyclic(2)], step=0.1, epochs=1)
+        rs.compare_schemes(problem, [rs.Cyclic(batches=2)], step=0.1, epochs=1)
     with pytest.raises(rs.MissingTruthError, match="the risk needs beta_star and noise"):
         rs.descend(rs.LeastSquares(problem.X, problem.y), rs.FullBatch(), step=0.1).risk(1)
 
@@ -335,7 +337,7 @@ def test_features_of_any_shape_and_rank(n, p, rank):
     rng = np.random.default_rng(n * p)
     X = rng.standard_normal((n, rank)) @ rng.standard_normal((rank, p))
     Y = np.column_stack([rng.standard_normal(n), X[:, 0], np.zeros(n)])
-    for scheme in (rs.FullBatch(), rs.RandomReshuffling(2), rs.Cyclic(2)):
+    for scheme in (rs.FullBatch(), rs.RandomReshuffling(batches=2), rs.Cyclic(batches=2)):
         for recipe in ({}, {"penalty": 0.1, "unpenalized": [0]}):
             run = rs.descend(rs.LeastSquares(X, Y), scheme, step=0.02, **recipe)
             singles = [rs.descend(rs.LeastSquares(X, y), scheme, step=0.02, **recipe) for y in Y.T]
@@ -353,7 +355,7 @@ def test_features_of_any_shape_and_rank(n, p, rank):
 def test_a_run_on_a_problem_with_another_number_of_outputs(recipe):
     many = posed()
     one = alone(many, 1)
-    runs = [rs.descend(problem, rs.RandomReshuffling(3), 0.05, **recipe) for problem in (one, many)]
+    runs = [rs.descend(problem, rs.RandomReshuffling(batches=3), 0.05, **recipe) for problem in (one, many)]
     agree(runs[0].on(many).iterate([1, 5])[..., 1:2], [runs[0].iterate([1, 5])])
     agree(runs[1].on(one).iterate([1, 5])[..., np.newaxis], [runs[0].iterate([1, 5])])
 
@@ -361,15 +363,15 @@ def test_a_run_on_a_problem_with_another_number_of_outputs(recipe):
 def test_features_in_chunks(monkeypatch):
     """A problem that is reduced a few rows at a time loses nothing of any output, nor of its loss."""
     whole, parts = posed(300, 3), posed(300, 3)
-    expected = rs.descend(whole, rs.RandomReshuffling(3), step=0.05)
+    expected = rs.descend(whole, rs.RandomReshuffling(batches=3), step=0.05)
     agree(expected.training_loss([0, 5]), [
-        rs.descend(alone(whole, number), rs.RandomReshuffling(3), step=0.05).training_loss([0, 5])
+        rs.descend(alone(whole, number), rs.RandomReshuffling(batches=3), step=0.05).training_loss([0, 5])
         for number in range(OUTPUTS)
     ])  # fmt: skip
     monkeypatch.setattr(row_space, "_MANY_ROWS", 16)
     monkeypatch.setattr(row_space, "_FEW_ROWS", 5)
     factors = counted(monkeypatch, row_space.BatchFactor, "_factorize")
-    run = rs.descend(parts, rs.RandomReshuffling(3), step=0.05)
+    run = rs.descend(parts, rs.RandomReshuffling(batches=3), step=0.05)
     for question in ("iterate", "training_loss"):
         answer = getattr(expected, question)([0, 5])
         agree(getattr(run, question)([0, 5]), [answer[..., number] for number in range(OUTPUTS)])
@@ -379,7 +381,11 @@ def test_features_in_chunks(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("scheme", "recipe"),
-    [(rs.RandomReshuffling(2), {}), (rs.Cyclic(2), {"momentum": 0.5}), (rs.Cyclic(2), {"penalty": 0.1})],
+    [
+        (rs.RandomReshuffling(batches=2), {}),
+        (rs.Cyclic(batches=2), {"momentum": 0.5}),
+        (rs.Cyclic(batches=2), {"penalty": 0.1}),
+    ],
     ids=str,
 )
 def test_thresholds_know_nothing_of_the_responses(scheme, recipe):
@@ -394,7 +400,7 @@ def test_thresholds_know_nothing_of_the_responses(scheme, recipe):
 
 def test_the_epoch_is_that_of_all_outputs():
     problem = posed()
-    run = rs.descend(problem, rs.RandomReshuffling(2), step=0.1)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=2), step=0.1)
     assert run.output(2).epoch.mean is run.epoch.mean
-    single = rs.descend(alone(problem, 2), rs.RandomReshuffling(2), step=0.1)
+    single = rs.descend(alone(problem, 2), rs.RandomReshuffling(batches=2), step=0.1)
     np.testing.assert_allclose(run.epoch.Z, single.epoch.Z, atol=1e-14)

@@ -70,8 +70,10 @@ def test_simulated_runs_honour_weights():
     truth = np.array([1.0, -2.0, 0.5])
     problem = rs.LeastSquares(X, X @ truth, beta_star=truth, noise=0.7, sample_weight=weights)
     setting = {"step": 0.05, "start": np.ones(3)}
-    found = rs.simulate(problem, rs.RandomReshuffling(3), epochs=3, runs=2000, fresh_noise=True, **setting)
-    run = rs.descend(problem, rs.RandomReshuffling(3), **setting)
+    found = rs.simulate(
+        problem, rs.RandomReshuffling(batches=3), epochs=3, runs=2000, fresh_noise=True, **setting
+    )
+    run = rs.descend(problem, rs.RandomReshuffling(batches=3), **setting)
     off = np.abs(found.expected_risk.mean - run.expected_risk(3).total)
     assert off <= 4.5 * found.expected_risk.standard_error
     assert (np.abs(found.iterate.mean - run.iterate(3)) <= 4.5 * found.iterate.standard_error).all()

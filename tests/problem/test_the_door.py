@@ -70,7 +70,9 @@ def test_frames():
 
 def test_constant_responses():
     assert rs.LeastSquares(X, np.zeros(4)).y.tolist() == [0.0] * 4
-    assert rs.descend(rs.LeastSquares(X, np.ones(4)), rs.Cyclic(2), step=0.01).iterate(1).shape == (3,)
+    assert rs.descend(rs.LeastSquares(X, np.ones(4)), rs.Cyclic(batches=2), step=0.01).iterate(1).shape == (
+        3,
+    )
 
 
 @pytest.mark.parametrize(

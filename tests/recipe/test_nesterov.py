@@ -86,7 +86,7 @@ def test_what_is_outside_the_row_space_fades_alike():
     order = [every_order.batches_in([0, 1], tiny.partition, [1, 1])]
     run = rs.descend(
         tiny.problem,
-        rs.Cyclic(tiny.partition),
+        rs.Cyclic(batches=tiny.partition),
         0.1,
         start=tiny.start,
         penalty=0.4,
@@ -101,25 +101,27 @@ def test_what_is_outside_the_row_space_fades_alike():
 def test_drawn_orders_are_the_exact_ones_on_average():
     problem = rs.gaussian(24, 4, noise=0.5, seed=1)
     recipe = {"momentum": 0.6, "nesterov": True, "penalty": 0.1}
-    exact = rs.descend(problem, rs.RandomReshuffling(6), 0.1, **recipe)
-    drawn = rs.descend(problem, rs.RandomReshuffling(6), 0.1, method="sampling", rtol=1e-3, **recipe)
+    exact = rs.descend(problem, rs.RandomReshuffling(batches=6), 0.1, **recipe)
+    drawn = rs.descend(problem, rs.RandomReshuffling(batches=6), 0.1, method="sampling", rtol=1e-3, **recipe)
     when = [1, 3, 20]
     error = drawn.iterate_error(when)
     assert (error > 0).all()
     assert (np.linalg.norm(drawn.iterate(when) - exact.iterate(when), axis=1) <= error).all()
     assert (np.abs(drawn.risk(when).total - exact.risk(when).total) <= drawn.risk(when).error).all()
     # That tells Nesterov's momentum from the other.
-    other = rs.descend(problem, rs.RandomReshuffling(6), 0.1, momentum=0.6, penalty=0.1)
+    other = rs.descend(problem, rs.RandomReshuffling(batches=6), 0.1, momentum=0.6, penalty=0.1)
     assert (np.linalg.norm(other.iterate(when) - exact.iterate(when), axis=1) > 2 * error).all()
 
 
 def test_simulated_runs_of_a_fixed_order_are_exact():
     tiny = case(6, 4, 3, step=0.1)
     recipe = {"momentum": 0.6, "nesterov": True, "penalty": 0.1, "start": tiny.start}
-    simulated = rs.simulate(tiny.problem, rs.Cyclic(tiny.partition), 0.1, epochs=[1, 4], runs=4, **recipe)
+    simulated = rs.simulate(
+        tiny.problem, rs.Cyclic(batches=tiny.partition), 0.1, epochs=[1, 4], runs=4, **recipe
+    )
     close(
         simulated.iterate.mean,
-        rs.descend(tiny.problem, rs.Cyclic(tiny.partition), 0.1, **recipe).iterate([1, 4]),
+        rs.descend(tiny.problem, rs.Cyclic(batches=tiny.partition), 0.1, **recipe).iterate([1, 4]),
     )
 
 
@@ -127,8 +129,8 @@ def test_simulated_runs_of_a_fixed_order_are_exact():
 def test_the_spread_of_too_many_batches_is_that_of_nesterovs_runs():
     problem = rs.gaussian(40, 3, noise=0.5, seed=2)
     recipe = {"momentum": 0.7, "nesterov": True}
-    exact = rs.descend(problem, rs.RandomReshuffling(10), 0.1, **recipe).expected_risk(2)
-    few = rs.descend(problem, rs.RandomReshuffling(10), 0.1, method="sampling", rtol=1e-2, **recipe)
+    exact = rs.descend(problem, rs.RandomReshuffling(batches=10), 0.1, **recipe).expected_risk(2)
+    few = rs.descend(problem, rs.RandomReshuffling(batches=10), 0.1, method="sampling", rtol=1e-2, **recipe)
     drawn = few.expected_risk(2)
     assert drawn.error > 0
     assert abs(drawn.total - exact.total) <= drawn.error

@@ -63,10 +63,10 @@ def test_a_ready_schedule_goes_by_visits():
 def test_alpha_is_divided_by_the_visits():
     tiny = case(6, 3, 3)
     schedule = rs.schedules.ExponentialDecay(0.3, 0.8, per="visit")
-    of_alpha = rs.descend(tiny.problem, rs.RandomReshuffling(tiny.partition), alpha=schedule)
+    of_alpha = rs.descend(tiny.problem, rs.RandomReshuffling(batches=tiny.partition), alpha=schedule)
     of_step = rs.descend(
         tiny.problem,
-        rs.RandomReshuffling(tiny.partition),
+        rs.RandomReshuffling(batches=tiny.partition),
         step=rs.schedules.ExponentialDecay(0.1, 0.8, per="visit"),
     )
     close(of_alpha.iterate([1, 3]), of_step.iterate([1, 3]))
@@ -85,7 +85,7 @@ def test_the_same_step_at_every_visit_is_a_constant_step():
 
 @pytest.mark.parametrize("recipe", [{}, {"momentum": 0.6, "nesterov": True, "penalty": 0.1}])
 def test_drawn_orders(recipe):
-    scheme = rs.RandomReshuffling(6)
+    scheme = rs.RandomReshuffling(batches=6)
     problem = rs.gaussian(6, 3, noise=0.5, seed=1)
     warm = rs.schedules.LinearWarmup(0.6, until=6, start=0.0, per="visit")
     exact = rs.descend(problem, scheme, warm, **recipe)
@@ -119,7 +119,7 @@ def test_simulated_runs_take_the_step_of_their_place_in_the_order():
     training = every_order.Training(tiny.problem.X, tiny.problem.y, list(steps), tiny.start, 0.1, 0.5, True)
     runs = every_order.all_runs(training, every_order.epochs_reshuffled(tiny.partition, [2, 2, 2]))
     simulated = rs.simulate(
-        tiny.problem, rs.RandomReshuffling(tiny.partition), rs.PerVisit(steps.ravel()),
+        tiny.problem, rs.RandomReshuffling(batches=tiny.partition), rs.PerVisit(steps.ravel()),
         epochs=2, runs=4000, start=tiny.start, penalty=0.1, momentum=0.5, nesterov=True,
     )  # fmt: skip
     off = np.abs(simulated.iterate.mean - every_order.mean_iterate(training, runs))
@@ -133,7 +133,7 @@ def test_what_is_outside_the_row_space_fades_visit_by_visit():
     training = every_order.Training(tiny.problem.X, tiny.problem.y, list(steps), tiny.start, 0.4, 0.7)
     order = [every_order.batches_in([0, 1], tiny.partition, [1, 1])]
     run = rs.descend(
-        tiny.problem, rs.Cyclic(tiny.partition), rs.PerVisit(steps.ravel()),
+        tiny.problem, rs.Cyclic(batches=tiny.partition), rs.PerVisit(steps.ravel()),
         start=tiny.start, penalty=0.4, momentum=0.7,
     )  # fmt: skip
     ends = every_order.mean_iterate(training, every_order.all_runs(training, order))
@@ -144,14 +144,16 @@ def test_what_is_outside_the_row_space_fades_visit_by_visit():
 
 def test_steps_that_are_too_large_diverge():
     problem = rs.gaussian(6, 3, noise=0.5, seed=1)
-    run = rs.descend(problem, rs.RandomReshuffling(3), rs.PerVisit(lambda visit: 1e3 + visit))
+    run = rs.descend(problem, rs.RandomReshuffling(batches=3), rs.PerVisit(lambda visit: 1e3 + visit))
     assert np.isinf(run.iterate(200)).all()
     assert np.isinf(run.expected_risk(200).total)
 
 
 def test_the_best_epoch_is_within_the_schedule():
     problem = rs.gaussian(40, 60, noise=1.0, seed=1)
-    run = rs.descend(problem, rs.RandomReshuffling(4), rs.schedules.OneCycle(0.1, total=80, per="visit"))
+    run = rs.descend(
+        problem, rs.RandomReshuffling(batches=4), rs.schedules.OneCycle(0.1, total=80, per="visit")
+    )
     found = run.best_epoch()
     assert 0 < found.epoch <= 20
     assert found.risk == pytest.approx(run.risk(np.arange(21)).total.min(), rel=1e-12)
@@ -171,7 +173,7 @@ def test_digits_survive_epochs_that_are_followed_by_themselves(condition, recipe
             epoch = Extended(X, y, batches, step, **recipe)
             state = epoch.A * state + epoch.g
         true = rounded(state, 3)
-    run = rs.descend(rs.LeastSquares(X, y), rs.RandomReshuffling(batches), steps, **recipe)
+    run = rs.descend(rs.LeastSquares(X, y), rs.RandomReshuffling(batches=batches), steps, **recipe)
     np.testing.assert_allclose(run.iterate(3), true, rtol=1e-10)
 
 

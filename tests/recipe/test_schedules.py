@@ -38,7 +38,7 @@ def test_schedules_are_values(schedule):
     assert eval(repr(by_visits), vars(S)) == by_visits
     with pytest.raises(AttributeError):
         schedule.per = "visit"
-    run, other = (rs.descend(PROBLEM, rs.Cyclic(3), step=step) for step in (schedule, again))
+    run, other = (rs.descend(PROBLEM, rs.Cyclic(batches=3), step=step) for step in (schedule, again))
     assert run.recipe == other.recipe
     assert repr(schedule) in repr(run)
     assert run.step == schedule
@@ -105,11 +105,11 @@ def test_what_is_no_schedule():
     with pytest.raises(
         TypeError, match=r"step must be a schedule that is made, .* the class StepDecay; call it"
     ):
-        rs.descend(PROBLEM, rs.Cyclic(3), step=S.StepDecay)
+        rs.descend(PROBLEM, rs.Cyclic(batches=3), step=S.StepDecay)
 
 
 def asks(step, epochs):
-    scheme = rs.RandomReshuffling(3)
+    scheme = rs.RandomReshuffling(batches=3)
     yield lambda: rs.descend(PROBLEM, scheme, step=step).risk(epochs)
     yield lambda: rs.descend(PROBLEM, scheme, step=step).iterate(epochs)
     yield lambda: rs.descend(PROBLEM, scheme, step=step).expected_risk(epochs)
@@ -135,7 +135,7 @@ def test_schedules_that_end_too_early_or_go_wrong(step, epochs, message):
 
 def test_schedules_have_no_limit():
     for schedule in (*READY, rs.PerVisit(flat)):
-        run = rs.descend(PROBLEM, rs.RandomReshuffling(3), step=schedule)
+        run = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), step=schedule)
         with pytest.raises(ValueError, match="epochs must be"):
             run.risk(math.inf)
         with pytest.raises(

@@ -94,12 +94,12 @@ def test_stability_of_mean_and_mean_square(p, step):
 def test_the_critical_step(mean_square):
     problem = case(6, 8, 3).problem
     recipe = {"penalty": 2.0, "unpenalized": [0, 4]}
-    step = rs.critical_step(problem, rs.RandomReshuffling(3), mean_square=mean_square, **recipe)
+    step = rs.critical_step(problem, rs.RandomReshuffling(batches=3), mean_square=mean_square, **recipe)
     for near, stable in ((0.999, True), (1.001, False)):
-        run = rs.descend(problem, rs.RandomReshuffling(3), near * step, **recipe)
+        run = rs.descend(problem, rs.RandomReshuffling(batches=3), near * step, **recipe)
         found = run.mean_square_stability() if mean_square else run.stability()
         assert found.converges == stable
-    others = [rs.critical_step(problem, rs.RandomReshuffling(3), penalty=q) for q in (0.0, 2.0)]
+    others = [rs.critical_step(problem, rs.RandomReshuffling(batches=3), penalty=q) for q in (0.0, 2.0)]
     assert not any(step == pytest.approx(other, rel=1e-3) for other in others)
 
 
@@ -107,8 +107,8 @@ def test_the_critical_step(mean_square):
 def test_drawn_orders():
     problem = rs.gaussian(6, 9, noise=0.5, seed=1)
     recipe = {"momentum": 0.5, "penalty": 0.5, "unpenalized": [2]}
-    exact = rs.descend(problem, rs.RandomReshuffling(6), 0.2, **recipe)
-    drawn = rs.descend(problem, rs.RandomReshuffling(6), 0.2, method="sampling", rtol=3e-2, **recipe)
+    exact = rs.descend(problem, rs.RandomReshuffling(batches=6), 0.2, **recipe)
+    drawn = rs.descend(problem, rs.RandomReshuffling(batches=6), 0.2, method="sampling", rtol=3e-2, **recipe)
     when = [1, 4, 20]
     error = drawn.iterate_error(when)
     assert (error > 0).all()
@@ -120,8 +120,10 @@ def test_drawn_orders():
 def test_simulated_runs_of_a_fixed_order_are_exact():
     tiny = case(6, 8, 3)
     recipe = {"momentum": 0.6, "penalty": 0.4, "unpenalized": [-1, 2], "start": tiny.start}
-    simulated = rs.simulate(tiny.problem, rs.Cyclic(tiny.partition), 0.1, epochs=[1, 4], runs=4, **recipe)
-    run = rs.descend(tiny.problem, rs.Cyclic(tiny.partition), 0.1, **recipe)
+    simulated = rs.simulate(
+        tiny.problem, rs.Cyclic(batches=tiny.partition), 0.1, epochs=[1, 4], runs=4, **recipe
+    )
+    run = rs.descend(tiny.problem, rs.Cyclic(batches=tiny.partition), 0.1, **recipe)
     close(simulated.iterate.mean, run.iterate([1, 4]))
 
 
@@ -131,7 +133,7 @@ def test_columns_in_units_of_their_own_keep_their_digits():
     X, unit = tiny.problem.X.copy(), 2.0**-30
     X[:, 1] *= unit
     problem = rs.LeastSquares(X, tiny.problem.y)
-    run = rs.descend(problem, rs.RandomReshuffling(tiny.partition), 0.1, penalty=0.3, unpenalized=[1])
+    run = rs.descend(problem, rs.RandomReshuffling(batches=tiny.partition), 0.1, penalty=0.3, unpenalized=[1])
     # Its decay rate is about that of the column by itself, 2^-60; where the full batch ends is ridge regression.
     assert run.stability().converges
     assert 1 - run.stability().rate < 1e-15
@@ -146,16 +148,18 @@ def test_columns_in_units_of_their_own_keep_their_digits():
 
 def test_none_and_all():
     tiny = case(6, 4, 3)
-    plain = rs.descend(tiny.problem, rs.RandomReshuffling(3), 0.1)
-    without = rs.descend(tiny.problem, rs.RandomReshuffling(3), 0.1, unpenalized=[0, 1])
-    everything = rs.descend(tiny.problem, rs.RandomReshuffling(3), 0.1, penalty=0.3, unpenalized=[3, 0, 1, 2])
+    plain = rs.descend(tiny.problem, rs.RandomReshuffling(batches=3), 0.1)
+    without = rs.descend(tiny.problem, rs.RandomReshuffling(batches=3), 0.1, unpenalized=[0, 1])
+    everything = rs.descend(
+        tiny.problem, rs.RandomReshuffling(batches=3), 0.1, penalty=0.3, unpenalized=[3, 0, 1, 2]
+    )
     assert plain.recipe == without.recipe == everything.recipe
-    penalized = rs.descend(tiny.problem, rs.RandomReshuffling(3), 0.1, penalty=0.3)
+    penalized = rs.descend(tiny.problem, rs.RandomReshuffling(batches=3), 0.1, penalty=0.3)
     assert (
         penalized.recipe
-        == rs.descend(tiny.problem, rs.RandomReshuffling(3), 0.1, penalty=0.3, unpenalized=[]).recipe
+        == rs.descend(tiny.problem, rs.RandomReshuffling(batches=3), 0.1, penalty=0.3, unpenalized=[]).recipe
     )
-    some = rs.descend(tiny.problem, rs.RandomReshuffling(3), 0.1, penalty=0.3, unpenalized=[-1, 0])
+    some = rs.descend(tiny.problem, rs.RandomReshuffling(batches=3), 0.1, penalty=0.3, unpenalized=[-1, 0])
     assert some.recipe.unpenalized == (0, 3)
     assert "penalty=0.3, unpenalized=[0, 3]" in repr(some)
 

@@ -5,29 +5,36 @@ import os
 
 import pytest
 
-from reshuffle import paper, plotting
-from reshuffle.paper import figure as record
-from tests.reproduction.test_figures import SMALL
+from paper import figure as record
+from reshuffle import plotting
 
-NAME = "fixed-dimension"
-OLD = SMALL[NAME]
+NAME = "small-figure"
+OLD = {"size": 3, "seed": 2}
 NEW = OLD | {"seed": 9}
-FILES = tuple(f"fixed_dimension.{kind}" for kind in (*record.KINDS, "json"))
+FILES = tuple(f"small_figure.{kind}" for kind in (*record.KINDS, "json"))
 
 
 class KilledError(BaseException):
     """What stands for a kill: nothing catches it."""
 
 
-def small_picture(numbers):
+def small(size, seed):
+    """A figure that is drawn in no time."""
     picture = plotting.figure(0.8, 0.5)
-    picture.add_subplot().plot(numbers.epochs, numbers.exact)
-    return picture
+    values = [seed * number for number in range(size)]
+    picture.add_subplot().plot(values)
+    claim = record.Claim("here", "it is so", f"it is {seed}", False, "it is not")
+    return record.Result(picture, {"value": values}, [claim])
+
+
+@pytest.fixture(autouse=True)
+def no_time_passes(monkeypatch):
+    """Records of the same figure are then equal."""
+    monkeypatch.setattr(record.time, "perf_counter", lambda: 0.0)
 
 
 def write(folder, inputs):
-    figure = dataclasses.replace(paper.load(NAME), draw=small_picture)
-    return record.write(folder, NAME, figure, inputs, figure.compute(**inputs), 0.0)
+    return record.write(folder, NAME, record.Figure(small, "Small", "A caption.", OLD), inputs)
 
 
 def contents(folder):
@@ -109,7 +116,7 @@ def test_two_writers_of_different_figures_are_not_mixed(tmp_path, between_steps,
 @pytest.mark.parametrize("damage", ["empty", "cut off", "changed", "missing", "a folder"])
 def test_a_damaged_file_does_not_count_as_finished(tmp_path, kind, damage):
     write(tmp_path, OLD)
-    path = tmp_path / f"fixed_dimension.{kind}"
+    path = tmp_path / f"small_figure.{kind}"
     content = path.read_bytes()
     path.unlink()
     if damage == "a folder":
@@ -154,5 +161,5 @@ def test_a_record_without_digests_is_of_another_age(tmp_path):
     written = write(tmp_path, OLD)
     stored = dataclasses.asdict(written)
     del stored["digests"]
-    (tmp_path / "fixed_dimension.json").write_text(record.json.dumps(stored))
+    (tmp_path / "small_figure.json").write_text(record.json.dumps(stored))
     assert record.read(tmp_path, NAME, OLD) is None

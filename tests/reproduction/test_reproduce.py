@@ -1,93 +1,73 @@
 """`reshuffle reproduce`: files, report, what is kept, what an interruption leaves."""
 
-import dataclasses
 import json
+import multiprocessing
 import re
-from functools import cache
+from html import escape
+from pathlib import Path
 
 import pytest
 
-from reshuffle import paper, plotting
-from reshuffle.paper import figure, report
+import paper
+from paper import figure, reproduce
+from reshuffle import plotting
+from reshuffle.cli import reproduce_command
 from tests.cli.terminal import run
-from tests.reproduction.test_figures import SMALL
 
 CHOSEN = ("two-batch", "cross-term", "fixed-dimension")
+ALONE = ("--jobs", "1")
+"""In this process, where figures can be replaced."""
+CLAIMS = [
+    figure.Claim("Section 1", "it is so", "0.5 < 1", True),
+    figure.Claim("Section 2", "and so", "0.5 > 1", False, "and not so, by <much>"),
+]
 
 
-@cache
-def computed(compute, *inputs):
-    """The numbers of a figure, once for all tests."""
-    return compute(**dict(inputs))
-
-
-def small_picture(numbers):
+def small(seed):
     """Drawn in no time; test_figures has the real ones."""
     picture = plotting.figure(0.8, 0.5)
-    picture.add_subplot().plot(numbers.epochs, numbers.exact)
-    return picture
+    picture.add_subplot().plot([seed, 1.0])
+    return figure.Result(picture, {"epoch": [0, 1], "risk": [float(seed), 1.0]}, CLAIMS)
 
 
 @pytest.fixture(autouse=True)
 def small_figures(monkeypatch):
-    """Three of the figures, at small sizes."""
-    load = paper.load
-
-    def small(name):
-        figure = load(name)
-        return dataclasses.replace(
-            figure,
-            full=SMALL[name],
-            quick=SMALL[name] | {"seed": 9},
-            compute=lambda **inputs: computed(figure.compute, *inputs.items()),
-            draw=small_picture,
-        )
-
-    monkeypatch.setattr(paper, "NAMES", CHOSEN)
-    monkeypatch.setattr(paper, "load", small)
+    """Three figures, in the places of all others."""
+    made = {
+        name: figure.Figure(small, f"The {name}", "As it is.", {"seed": 0}, {"seed": 9}) for name in CHOSEN
+    }
+    monkeypatch.setattr(paper, "FIGURES", made)
 
 
-def interrupting(monkeypatch, name):
+def interrupted(**_):
     """Let Ctrl-C be pressed while a figure is computed."""
-    load = paper.load
-
-    def compute(**_):
-        raise KeyboardInterrupt
-
-    def interrupted(wanted):
-        return dataclasses.replace(load(wanted), compute=compute) if wanted == name else load(wanted)
-
-    monkeypatch.setattr(paper, "load", interrupted)
+    raise KeyboardInterrupt
 
 
 @pytest.mark.slow
-def test_every_figure_leaves_its_files_and_the_report(capsys, tmp_path):
-    outcome = run(capsys, "reproduce", "--out", str(tmp_path / "deep" / "out"))
-    assert outcome.code == 0, outcome.err
+def test_every_figure_leaves_its_files_and_a_report_that_needs_nothing_but_itself(capsys, tmp_path):
     folder = tmp_path / "deep" / "out"
+    outcome = run(capsys, "reproduce", "--out", str(folder), *ALONE)
+    assert outcome.code == 0, outcome.err
     expected = {
         f"{name.replace('-', '_')}.{kind}" for name in CHOSEN for kind in ("png", "svg", "csv", "json")
     }
     assert {path.name for path in folder.iterdir()} == expected | {"report.html"}
-    assert "8 claims: 4 agree, 4 do not" in outcome.out
+    assert "6 claims: 3 agree, 3 do not" in outcome.out
     assert f"Open {folder / 'report.html'}" in outcome.out
-
-
-@pytest.mark.slow
-def test_the_report_needs_nothing_but_itself(capsys, tmp_path):
-    run(capsys, "reproduce", "--out", str(tmp_path))
-    page = (tmp_path / "report.html").read_text()
+    assert (folder / "two_batch.csv").read_text() == "epoch,risk\n0,0.0\n1,1.0\n"
+    page = (folder / "report.html").read_text()
     assert page.count("data:image/svg+xml;base64,") == 3
     targets = re.findall(r'(?:src|href)="([^"]*)"', page)
     outside = [target for target in targets if not target.startswith(("data:", "#"))]
     assert all(
-        re.fullmatch(r"\w+\.(png|svg|csv)", target) and (tmp_path / target).exists() for target in outside
+        re.fullmatch(r"\w+\.(png|svg|csv)", target) and (folder / target).exists() for target in outside
     )
     assert "@import" not in page
     assert "<script" not in page
-    for claim in paper.load("two-batch").claims(paper.load("two-batch").compute(**SMALL["two-batch"])):
-        assert report.escape(claim.computed) in page
-    for word in ("agrees?", "Corrections", "Seeds, versions, times", "numpy", "outside the assumption"):
+    for claim in CLAIMS:
+        assert escape(claim.computed) in page
+    for word in ("agrees?", "Corrections", "Seeds, versions, times", "numpy", "and not so, by &lt;much&gt;"):
         assert word in page
     assert "quick run" not in page
 
@@ -106,7 +86,7 @@ def test_a_quick_run_says_so_and_does_not_pass_for_a_full_one(capsys, tmp_path):
 def test_finished_figures_are_kept(capsys, tmp_path):
     run(capsys, "reproduce", "two-batch", "--out", str(tmp_path))
     before = (tmp_path / "two_batch.png").stat().st_mtime_ns
-    outcome = run(capsys, "reproduce", "--out", str(tmp_path))
+    outcome = run(capsys, "reproduce", "--out", str(tmp_path), *ALONE)
     assert outcome.out.count(" kept ") == 1
     assert (tmp_path / "two_batch.png").stat().st_mtime_ns == before
     assert "Not computed yet" not in (tmp_path / "report.html").read_text()
@@ -115,8 +95,8 @@ def test_finished_figures_are_kept(capsys, tmp_path):
 @pytest.mark.slow
 def test_ctrl_c_leaves_what_is_finished_and_the_next_run_goes_on(capsys, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        interrupting(patch, "cross-term")
-        outcome = run(capsys, "reproduce", "--out", str(tmp_path))
+        patch.setitem(paper.FIGURES, "cross-term", figure.Figure(interrupted, "", "", {"seed": 0}))
+        outcome = run(capsys, "reproduce", "--out", str(tmp_path), *ALONE)
     assert outcome.code == 130
     assert outcome.err.count("\n") == 1
     assert "finished figures are kept" in outcome.err
@@ -125,9 +105,34 @@ def test_ctrl_c_leaves_what_is_finished_and_the_next_run_goes_on(capsys, tmp_pat
     assert not list(tmp_path.glob("*.part"))
     assert not list(tmp_path.glob(".*"))
     assert "Not computed yet:</strong> cross-term, fixed-dimension" in (tmp_path / "report.html").read_text()
-    outcome = run(capsys, "reproduce", "--out", str(tmp_path))
+    outcome = run(capsys, "reproduce", "--out", str(tmp_path), *ALONE)
     assert outcome.code == 0
     assert outcome.out.count(" kept ") == 1
+
+
+@pytest.mark.slow
+def test_figures_are_computed_side_by_side_and_an_interruption_ends_all_processes(
+    capsys, tmp_path, monkeypatch
+):
+    """In processes of their own, where the figures are the real ones."""
+    names = "fixed-dimension", "two-batch"
+    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(reproduce, "wait", lambda *_, **__: interrupted())
+        assert run(capsys, "reproduce", *names, "--out", str(tmp_path), "--quick", "--jobs", "2").code == 130
+    assert multiprocessing.active_children() == []
+    outcome = run(capsys, "reproduce", *names, "--out", str(tmp_path), "--quick", "--jobs", "2")
+    assert outcome.code == 0, outcome.err
+    assert "7 claims: 4 agree, 3 do not" in outcome.out
+    assert len(list(tmp_path.glob("*.json"))) == 2
+
+
+def test_an_installed_package_says_where_the_figures_are(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(reproduce_command, "CHECKOUT", Path(tmp_path))
+    outcome = run(capsys, "reproduce", "--out", str(tmp_path / "out"))
+    assert outcome.code == 2
+    assert "in the folder paper/ of its repository" in outcome.err
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow
@@ -146,15 +151,15 @@ def test_what_is_damaged_or_out_of_date_is_computed_again(capsys, tmp_path, dama
         (tmp_path / "two_batch.svg").unlink()
     else:
         path.write_text("[1, 2]")
-    assert figure.read(tmp_path, "two-batch", SMALL["two-batch"]) is None
+    assert figure.read(tmp_path, "two-batch", {"seed": 0}) is None
     assert " kept " not in run(capsys, "reproduce", "two-batch", "--out", str(tmp_path)).out
 
 
 @pytest.mark.slow
-def test_the_same_inputs_give_the_same_files(capsys, tmp_path):
+def test_the_same_inputs_give_the_same_files(tmp_path):
     for folder in ("one", "two"):
-        computed.cache_clear()
-        run(capsys, "reproduce", "cross-term", "--out", str(tmp_path / folder))
+        (tmp_path / folder).mkdir()
+        figure.write(tmp_path / folder, "cross-term", paper.FIGURES["cross-term"], {"seed": 3})
     for kind in figure.KINDS:
         one, two = ((tmp_path / folder / f"cross_term.{kind}").read_bytes() for folder in ("one", "two"))
         assert one == two, kind

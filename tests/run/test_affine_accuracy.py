@@ -8,9 +8,9 @@ import pytest
 
 import reshuffle as rs
 from reshuffle._uncertainty import quantile
-from reshuffle.epoch.averaging.lattice import Walk
+from reshuffle.epoch.averaging.lattice import Walk, follow
 from reshuffle.epoch.averaging.sampling import drawn_rate_error
-from reshuffle.run.affine_trajectory import AffineTrajectory
+from reshuffle.run.trajectory import AffineTrajectory
 from tests.oracles import every_order
 from tests.problems import case
 
@@ -19,7 +19,9 @@ RECIPES = [{"step": 0.1, "penalty": 0.1}, {"step": 0.1, "momentum": 0.5}, {"step
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize("scheme", [rs.RandomReshuffling(4), rs.RandomReshuffling(batch_size=4)], ids=repr)
+@pytest.mark.parametrize(
+    "scheme", [rs.RandomReshuffling(batches=4), rs.RandomReshuffling(batch_size=4)], ids=repr
+)
 def test_drawn_orders_of_fixed_batches_cover_the_exact_mean(recipe, scheme):
     problem = rs.gaussian(13, 4, noise=0.5, seed=1)
     start = np.ones(4)
@@ -41,7 +43,9 @@ def test_all_orders_drawn_once_are_the_enumeration():
     training = every_order.Training(tiny.problem.X, tiny.problem.y, [0.3, 0.3], tiny.start, 0.2, 0.4)
     cut = [[([i], 1) for i in order] for order in every_order.permutations(range(5))]
     runs = every_order.all_runs(training, cut)
-    run = rs.descend(tiny.problem, rs.SampleReshuffling(5), 0.3, start=tiny.start, penalty=0.2, momentum=0.4)
+    run = rs.descend(
+        tiny.problem, rs.SampleReshuffling(batches=5), 0.3, start=tiny.start, penalty=0.2, momentum=0.4
+    )
     assert run.method == "exact"
     np.testing.assert_allclose(run.iterate(2), every_order.mean_iterate(training, runs), rtol=1e-11)
 
@@ -50,7 +54,7 @@ def test_all_orders_drawn_once_are_the_enumeration():
 @pytest.mark.parametrize("recipe", [{"penalty": 0.1}, {"momentum": 0.5}])
 def test_thirty_batches_with_a_recipe_are_sampled(recipe):
     problem = rs.gaussian(30, 5, noise=0.5, seed=1)
-    run = rs.descend(problem, rs.RandomReshuffling(30), step=0.01, **recipe)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=30), step=0.01, **recipe)
     assert run.method == "sampling"
     risk = run.risk([5, math.inf])
     assert (risk.error > 0).all()
@@ -61,11 +65,11 @@ def test_thirty_batches_with_a_recipe_are_sampled(recipe):
     assert square.converges
     assert 0 < square.error < 1e-3
     with pytest.raises(rs.BudgetError, match=r"batches is 30"):
-        rs.descend(problem, rs.RandomReshuffling(30), step=0.01, method="exact", **recipe).risk(1)
+        rs.descend(problem, rs.RandomReshuffling(batches=30), step=0.01, method="exact", **recipe).risk(1)
 
 
 def test_the_exact_mean_square_of_many_plain_batches_is_refused():
-    problem, scheme = rs.gaussian(30, 5, noise=0.5, seed=1), rs.RandomReshuffling(14)
+    problem, scheme = rs.gaussian(30, 5, noise=0.5, seed=1), rs.RandomReshuffling(batches=14)
     run = rs.descend(problem, scheme, step=0.01, method="exact", budget=1e10)
     with pytest.raises(rs.BudgetError, match=r"try fewer batches"):
         run.mean_square_stability()
@@ -73,7 +77,7 @@ def test_the_exact_mean_square_of_many_plain_batches_is_refused():
 
 @pytest.mark.slow
 def test_seed_rtol_and_budget_are_heard():
-    problem, scheme = rs.gaussian(24, 4, noise=0.5, seed=1), rs.SampleReshuffling(8)
+    problem, scheme = rs.gaussian(24, 4, noise=0.5, seed=1), rs.SampleReshuffling(batches=8)
 
     def risk(**wanted):
         return rs.descend(problem, scheme, alpha=0.5, momentum=0.5, **wanted).risk(5)
@@ -90,10 +94,10 @@ def test_seed_rtol_and_budget_are_heard():
 @pytest.mark.parametrize(
     ("scheme", "method", "known"),
     [
-        (rs.RandomReshuffling(3), "cavity", '"auto", "exact" or "sampling"'),
-        (rs.SampleReshuffling(3), "exact", '"auto", "cavity" or "sampling"'),
-        (rs.Cyclic(3), "sampling", '"auto" or "exact"'),
-        (rs.ShuffleOnce(8), "exact", '"auto" or "sampling"'),
+        (rs.RandomReshuffling(batches=3), "cavity", '"auto", "exact" or "sampling"'),
+        (rs.SampleReshuffling(batches=3), "exact", '"auto", "cavity" or "sampling"'),
+        (rs.Cyclic(batches=3), "sampling", '"auto" or "exact"'),
+        (rs.ShuffleOnce(batches=8), "exact", '"auto" or "sampling"'),
     ],
     ids=repr,
 )
@@ -106,7 +110,7 @@ def test_single_rows_with_replacement_are_samples_with_replacement():
     problem = rs.gaussian(40, 6, noise=0.5, seed=1)
     one, other = (
         rs.descend(problem, scheme, 0.05, momentum=0.3)
-        for scheme in (rs.WithReplacement(batch_size=1), rs.SampleWithReplacement(1))
+        for scheme in (rs.WithReplacement(batch_size=1), rs.SampleWithReplacement(batch_size=1))
     )
     assert one.expected_risk(3).total == pytest.approx(float(other.expected_risk(3).total), rel=1e-12)
     # The walk over batches, which knows nothing of this, agrees.
@@ -119,7 +123,7 @@ def test_single_rows_with_replacement_are_samples_with_replacement():
     def move(batch, columns, slot):
         return columns - left * visits.kernel(batch, right * columns, slot)
 
-    walked = Walk(batches.scheme, 9).of(move, np.eye(visits.dimension))
+    *_, (walked,) = follow(Walk(batches.scheme, 9).layers, move, np.eye(visits.dimension))
     # In the coordinates of the singular vectors the mean step is diagonal: what is beside it is rounding.
     np.testing.assert_allclose(np.eye(len(walked)) - timeline.map(0).loss, walked, rtol=1e-12, atol=1e-15)
 
@@ -127,8 +131,8 @@ def test_single_rows_with_replacement_are_samples_with_replacement():
 @pytest.mark.slow
 def test_too_many_batches_with_replacement_are_sampled():
     problem = rs.gaussian(150, 100, noise=0.5, seed=1)
-    exact = rs.descend(problem, rs.WithReplacement(150), 0.005).expected_risk(2)
-    drawn = rs.descend(problem, rs.WithReplacement(150), 0.005, budget=1e7).expected_risk(2)
+    exact = rs.descend(problem, rs.WithReplacement(batches=150), 0.005).expected_risk(2)
+    drawn = rs.descend(problem, rs.WithReplacement(batches=150), 0.005, budget=1e7).expected_risk(2)
     assert exact.error == 0 < drawn.error
     assert abs(drawn.total - exact.total) <= 4 / 3 * drawn.error
     assert drawn.mean == pytest.approx(float(exact.mean), rel=1e-12)
@@ -137,13 +141,13 @@ def test_too_many_batches_with_replacement_are_sampled():
 def test_one_batch_of_shuffled_samples_is_the_full_batch():
     problem = rs.gaussian(12, 3, noise=0.5, seed=1)
     for recipe in ({}, {"momentum": 0.4}, {"penalty": 0.3}):
-        one = rs.descend(problem, rs.SampleReshuffling(1), 0.1, **recipe)
+        one = rs.descend(problem, rs.SampleReshuffling(batches=1), 0.1, **recipe)
         full = rs.descend(problem, rs.FullBatch(), 0.1, **recipe)
         assert one.mean_square_stability() == full.mean_square_stability()
         found = one.expected_risk([2, math.inf])
         np.testing.assert_allclose(found.total, full.expected_risk([2, math.inf]).total, rtol=1e-12)
         assert (found.spread <= 1e-14).all()
-    assert rs.critical_step(problem, rs.SampleReshuffling(1), mean_square=True) == pytest.approx(
+    assert rs.critical_step(problem, rs.SampleReshuffling(batches=1), mean_square=True) == pytest.approx(
         rs.critical_step(problem, rs.FullBatch()), rel=1e-5
     )
 
@@ -164,14 +168,14 @@ def test_extreme_steps_are_answered_without_warnings(recipe):
     problem = rs.gaussian(12, 3, noise=0.5, seed=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        huge = rs.descend(problem, rs.SampleReshuffling(4), step=1e10, **recipe)
+        huge = rs.descend(problem, rs.SampleReshuffling(batches=4), step=1e10, **recipe)
         assert np.isfinite(huge.risk(0).total)
         assert np.isinf(huge.risk(99).total)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("scheme", [rs.ShuffleOnce(3), rs.SampleReshuffling(3)], ids=repr)
+@pytest.mark.parametrize("scheme", [rs.ShuffleOnce(batches=3), rs.SampleReshuffling(batches=3)], ids=repr)
 def test_tiny_steps_with_momentum_end_without_warnings(scheme, seed):
     problem = rs.gaussian(12, 3, noise=0.5, seed=seed)
     with warnings.catch_warnings():
@@ -184,9 +188,9 @@ def test_tiny_steps_with_momentum_end_without_warnings(scheme, seed):
 
 def test_what_was_wrong_is_named():
     with pytest.raises(ValueError, match=r"^batch_size must be a whole number of at least 1, but it is None"):
-        rs.SampleWithReplacement(None)
+        rs.SampleWithReplacement(batch_size=None)
     with pytest.raises(ValueError, match=r"step\[1\] is nan; give a number >= 0 for every epoch"):
-        rs.descend(rs.gaussian(5, 2, seed=0), rs.Cyclic(2), step=[0.1, math.nan])
+        rs.descend(rs.gaussian(5, 2, seed=0), rs.Cyclic(batches=2), step=[0.1, math.nan])
 
 
 def test_rtol_is_of_the_root_mean_square_over_the_modes():

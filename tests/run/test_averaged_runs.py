@@ -40,42 +40,42 @@ def test_averages_are_equal_if_their_settings_are():
 @pytest.mark.parametrize("average", [0.9, rs.EMA, "ema"])
 def test_an_average_is_one_of_two(average):
     with pytest.raises(TypeError, match=r"average must be EMA\(decay\) or TailAverage\(start\)"):
-        rs.descend(PROBLEM, rs.Cyclic(3), 0.1, average=average)
+        rs.descend(PROBLEM, rs.Cyclic(batches=3), 0.1, average=average)
     with pytest.raises(TypeError, match="average must be"):
-        rs.simulate(PROBLEM, rs.Cyclic(3), 0.1, epochs=1, runs=4, average=average)
+        rs.simulate(PROBLEM, rs.Cyclic(batches=3), 0.1, epochs=1, runs=4, average=average)
 
 
 @pytest.mark.parametrize("per", ["epoch", "visit"])
 @pytest.mark.parametrize("epochs", [0, 5, 10, [11, 10]])
 def test_nothing_is_averaged_before_the_tail_begins(per, epochs):
     average = rs.TailAverage(10, per=per)
-    run = rs.descend(PROBLEM, rs.RandomReshuffling(3), 0.1, average=average)
+    run = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), 0.1, average=average)
     message = "epochs must be at least 11 for TailAverage"
     for question in (run.iterate, run.risk, run.expected_risk, run.training_loss, run.iterate_error):
         with pytest.raises(ValueError, match=message):
             question(epochs)
     with pytest.raises(ValueError, match=message):
-        rs.simulate(PROBLEM, rs.RandomReshuffling(3), 0.1, epochs=epochs, runs=4, average=average)
+        rs.simulate(PROBLEM, rs.RandomReshuffling(batches=3), 0.1, epochs=epochs, runs=4, average=average)
     assert run.risk(11).total > 0
 
 
 def test_a_tail_begins_before_the_schedule_ends():
     with pytest.raises(ValueError, match="average must start before the step schedule ends, after 3 epochs"):
-        rs.descend(PROBLEM, rs.Cyclic(3), [0.1, 0.1, 0.1], average=rs.TailAverage(3))
-    run = rs.descend(PROBLEM, rs.Cyclic(3), [0.1, 0.1, 0.1], average=rs.TailAverage(2))
-    plain = rs.descend(PROBLEM, rs.Cyclic(3), [0.1, 0.1, 0.1])
+        rs.descend(PROBLEM, rs.Cyclic(batches=3), [0.1, 0.1, 0.1], average=rs.TailAverage(3))
+    run = rs.descend(PROBLEM, rs.Cyclic(batches=3), [0.1, 0.1, 0.1], average=rs.TailAverage(2))
+    plain = rs.descend(PROBLEM, rs.Cyclic(batches=3), [0.1, 0.1, 0.1])
     np.testing.assert_allclose(run.iterate(3), plain.iterate(3), rtol=1e-13)
 
 
 def test_bounds_of_two_batches_are_not_those_of_an_average():
-    run = rs.descend(PROBLEM, rs.RandomReshuffling(2), 0.1, average=rs.EMA(0.9))
+    run = rs.descend(PROBLEM, rs.RandomReshuffling(batches=2), 0.1, average=rs.EMA(0.9))
     with pytest.raises(rs.UnsupportedError, match="risk_interval"):
         run.risk_interval(3)
 
 
 @pytest.mark.parametrize("average", AVERAGES, ids=repr)
 def test_what_is_said_of_epochs_and_convergence_is_said_of_the_iterates(average):
-    scheme = rs.RandomReshuffling(3)
+    scheme = rs.RandomReshuffling(batches=3)
     run, plain = (rs.descend(PROBLEM, scheme, 0.1, average=each) for each in (average, None))
     np.testing.assert_array_equal(run.epoch.Z, plain.epoch.Z)
     assert run.stability() == plain.stability()
@@ -95,8 +95,8 @@ def test_what_is_said_of_epochs_and_convergence_is_said_of_the_iterates(average)
     [
         rs.RandomReshuffling(batch_size=5),
         rs.SampleReshuffling(batch_size=9),
-        rs.WithReplacement(4),
-        rs.ShuffleOnce(3),
+        rs.WithReplacement(batches=4),
+        rs.ShuffleOnce(batches=3),
         rs.SampleWithReplacement(batch_size=7),
     ],
     ids=repr,
@@ -124,7 +124,7 @@ def test_simulated_runs_agree_within_four_standard_errors(scheme, recipe, averag
 
 @pytest.mark.parametrize("average", [*AVERAGES, rs.TailAverage()], ids=repr)
 def test_a_simulated_fixed_order_is_exact(average):
-    scheme, recipe = rs.Cyclic(4), {"step": [0.2, 0.1, 0.1, 0.05], "momentum": 0.5, "penalty": 0.1}
+    scheme, recipe = rs.Cyclic(batches=4), {"step": [0.2, 0.1, 0.1, 0.05], "momentum": 0.5, "penalty": 0.1}
     run = rs.descend(PROBLEM, scheme, average=average, **recipe)
     simulated = rs.simulate(PROBLEM, scheme, epochs=[3, 4], runs=4, average=average, **recipe)
     np.testing.assert_allclose(simulated.iterate.mean, run.iterate([3, 4]), rtol=0, atol=1e-13)
@@ -134,7 +134,7 @@ def test_a_simulated_fixed_order_is_exact(average):
 @pytest.mark.parametrize("average", AVERAGES, ids=repr)
 @pytest.mark.parametrize("recipe", [{"step": 0.1}, {"step": 0.05, "momentum": 0.5, "penalty": 0.2}], ids=repr)
 def test_errors_of_drawn_orders_cover_the_exact_answer(average, recipe):
-    scheme, epochs = rs.RandomReshuffling(6), [3, 20, math.inf]
+    scheme, epochs = rs.RandomReshuffling(batches=6), [3, 20, math.inf]
     exact = rs.descend(PROBLEM, scheme, average=average, **recipe)
     for seed in range(3):
         run = rs.descend(PROBLEM, scheme, average=average, method="sampling", rtol=1e-2, seed=seed, **recipe)
@@ -151,7 +151,7 @@ def test_errors_of_drawn_orders_cover_the_exact_answer(average, recipe):
 def test_errors_of_the_cavity_cover_the_exact_answer(average):
     problem, scheme, epochs = (
         rs.gaussian(300, 5, noise=0.5, seed=0),
-        rs.RandomReshuffling(10),
+        rs.RandomReshuffling(batches=10),
         [2, 10, 100, math.inf],
     )
     exact = rs.descend(problem, scheme, alpha=0.2, average=average)
@@ -171,11 +171,11 @@ def test_errors_of_the_cavity_cover_the_exact_answer(average):
 @pytest.mark.parametrize(
     ("scheme", "recipe"),
     [
-        (rs.RandomReshuffling(4), {"alpha": 0.3}),
-        (rs.WithReplacement(4), {"alpha": 0.3}),
+        (rs.RandomReshuffling(batches=4), {"alpha": 0.3}),
+        (rs.WithReplacement(batches=4), {"alpha": 0.3}),
         (rs.FullBatch(), {"step": 0.55}),
-        (rs.Cyclic(4), {"alpha": 0.3, "momentum": 0.3}),
-        (rs.Cyclic(4), {"step": [0.3] * 30 + [0.01] * 50}),
+        (rs.Cyclic(batches=4), {"alpha": 0.3, "momentum": 0.3}),
+        (rs.Cyclic(batches=4), {"step": [0.3] * 30 + [0.01] * 50}),
     ],
 )
 def test_no_epoch_is_better_than_the_best(scheme, recipe, average):
@@ -191,7 +191,7 @@ def test_no_epoch_is_better_than_the_best(scheme, recipe, average):
 
 @pytest.mark.parametrize("average", AVERAGES, ids=repr)
 def test_what_grows_is_infinite(average):
-    run = rs.descend(PROBLEM, rs.RandomReshuffling(2), 25.0, average=average)
+    run = rs.descend(PROBLEM, rs.RandomReshuffling(batches=2), 25.0, average=average)
     assert np.isfinite(run.risk(5).total)
     assert np.isinf(run.risk([2000, math.inf]).total).all()
     assert np.isinf(run.expected_risk([2000, math.inf]).total).all()
@@ -203,7 +203,9 @@ def test_what_grows_is_infinite(average):
 @pytest.mark.parametrize("average", AVERAGES, ids=repr)
 def test_at_step_zero_nothing_moves(average):
     start = np.array([1.0, -2.0, 3.0])
-    run = rs.descend(PROBLEM, rs.RandomReshuffling(3), 0.0, average=average, start=start, momentum=0.5)
+    run = rs.descend(
+        PROBLEM, rs.RandomReshuffling(batches=3), 0.0, average=average, start=start, momentum=0.5
+    )
     np.testing.assert_allclose(run.iterate([3, 50, math.inf]), np.tile(start, (3, 1)), rtol=1e-13)
     assert (run.expected_risk([3, 1000, math.inf]).spread == 0).all()
 
@@ -212,7 +214,7 @@ def test_at_step_zero_nothing_moves(average):
 def test_the_mean_square_may_grow_where_the_mean_does_not(average):
     angle = math.radians(50)
     two = rs.LeastSquares([[1, 0], [math.cos(angle), math.sin(angle)]], [0, 0], beta_star=[1, 1], noise=0.1)
-    run = rs.descend(two, rs.RandomReshuffling(2), 2.5, average=average)
+    run = rs.descend(two, rs.RandomReshuffling(batches=2), 2.5, average=average)
     assert run.risk(100).total < 1
     expected = run.expected_risk([100, math.inf])
     assert expected.total[0] > 1e10
@@ -222,7 +224,7 @@ def test_the_mean_square_may_grow_where_the_mean_does_not(average):
 def test_outside_the_row_space_a_penalty_is_averaged_too():
     made = case(6, 5, 3, seed=1, rank=2)
     history = rs.descend(
-        made.problem, rs.Cyclic(made.partition), 0.1, start=made.start, penalty=0.5, momentum=0.4
+        made.problem, rs.Cyclic(batches=made.partition), 0.1, start=made.start, penalty=0.5, momentum=0.4
     )
     outside = np.eye(5) - np.linalg.pinv(made.problem.X) @ made.problem.X
     for average, weights in (
@@ -230,7 +232,7 @@ def test_outside_the_row_space_a_penalty_is_averaged_too():
         (rs.EMA(0.5), [1 / 16, 1 / 16, 1 / 8, 1 / 4, 1 / 2]),
     ):
         run = rs.descend(
-            made.problem, rs.Cyclic(made.partition), 0.1,
+            made.problem, rs.Cyclic(batches=made.partition), 0.1,
             start=made.start, penalty=0.5, momentum=0.4, average=average,
         )  # fmt: skip
         wanted = outside @ (np.array(weights) @ history.iterate(np.arange(5)))

@@ -15,10 +15,10 @@ from tests.problems import case
 
 RECIPES = [{}, {"penalty": 0.3}, {"momentum": 0.4, "penalty": 0.2}]
 SCHEMES = [
-    rs.SampleReshuffling(3),
+    rs.SampleReshuffling(batches=3),
     rs.SampleReshuffling(batch_size=4),
     rs.SampleReshuffling(batch_size=2, drop_last=True),
-    rs.RandomReshuffling(3),
+    rs.RandomReshuffling(batches=3),
 ]
 
 
@@ -48,7 +48,7 @@ def test_the_spread_covers_that_of_all_cuts(monkeypatch, scheme, recipe, given):
 @pytest.mark.parametrize("step", [0.2, 0.8])
 def test_radii_cover_those_of_all_cuts(batches, recipe, step):
     tiny = case(8, 3, 1)
-    run = rs.descend(tiny.problem, rs.SampleReshuffling(batches), step, **recipe)
+    run = rs.descend(tiny.problem, rs.SampleReshuffling(batches=batches), step, **recipe)
     exact = run.mean_square_stability()
     assert exact.error_kind == "exact"
     drawn = expected_risk.centred_draws(run._affine, run._modes)
@@ -62,7 +62,7 @@ def test_radii_cover_those_of_all_cuts(batches, recipe, step):
 def test_the_larger_radius_by_iteration_is_that_of_the_matrix(monkeypatch):
     """Entries that are too many to write out are left to Arnoldi's iteration."""
     problem = rs.gaussian(60, 6, seed=0)
-    run = rs.descend(problem, rs.SampleReshuffling(5), 0.1)
+    run = rs.descend(problem, rs.SampleReshuffling(batches=5), 0.1)
     drawn = expected_risk.centred_draws(run._affine, run._modes)
     drawn.more(2)
     written = drawn_orders.rate(drawn.maps), drawn_orders.gain(drawn.maps)
@@ -114,7 +114,7 @@ def test_errors_cover_on_many_problems(monkeypatch):
         X = rng.standard_t(4, (8, 2)) if seed % 2 else rng.standard_normal((8, 2))
         X /= np.sqrt(np.square(X).sum(axis=1).mean())
         problem = rs.LeastSquares(X, X @ [1.0, -1.0], beta_star=[1.0, -1.0], noise=0.5)
-        run = rs.descend(problem, rs.SampleReshuffling(4), 0.4, seed=seed)
+        run = rs.descend(problem, rs.SampleReshuffling(batches=4), 0.4, seed=seed)
         exact = run.expected_risk([1, 6, math.inf])
         assert exact.error_kind != "confidence 99%"
         found = by_centred_maps(run, [1, 6, math.inf])
@@ -125,7 +125,7 @@ def test_errors_cover_on_many_problems(monkeypatch):
 def test_runs_that_explode_have_an_infinite_risk():
     """Four batches have an exact mean, which may converge or not: single runs do not."""
     problem = rs.gaussian(60, 4, noise=0.5, seed=0)
-    run = rs.descend(problem, rs.SampleReshuffling(4), step=2.0, budget=1e10)
+    run = rs.descend(problem, rs.SampleReshuffling(batches=4), step=2.0, budget=1e10)
     square = run.mean_square_stability()
     assert not square.converges
     assert square.rate - square.error > 1
@@ -151,7 +151,7 @@ def test_sums_over_all_powers_and_fixed_points():
 
 
 def test_nothing_enters_a_run_that_is_undriven():
-    run = rs.descend(rs.gaussian(20, 3, seed=0), rs.SampleReshuffling(4), 0.1)
+    run = rs.descend(rs.gaussian(20, 3, seed=0), rs.SampleReshuffling(batches=4), 0.1)
     drawn = expected_risk.centred_draws(run._affine, run._modes)
     drawn.more(1)
     assert not drawn.maps.own.any()

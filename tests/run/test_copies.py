@@ -13,7 +13,9 @@ from reshuffle import schemes
 MADE_OTHERWISE = {
     rs.FullBatch: rs.FullBatch,
     rs.GroupReshuffling: lambda: rs.GroupReshuffling(2, batch_size=2),
-    rs.Stages: lambda: rs.Stages([(1, rs.SampleReshuffling(batch_size=4)), (None, rs.RandomReshuffling(2))]),
+    rs.Stages: lambda: rs.Stages(
+        [(1, rs.SampleReshuffling(batch_size=4)), (None, rs.RandomReshuffling(batches=2))]
+    ),
 }
 SCHEMES = [
     MADE_OTHERWISE.get(scheme, lambda scheme=scheme: scheme(batch_size=4))()
@@ -85,7 +87,7 @@ def test_what_belongs_to_a_run(copied):
     """One of its outputs, the same with another step, its epoch, and a plan that holds it."""
     drawn = rs.gaussian(24, 3, noise=0.5, seed=0)
     both = rs.LeastSquares(drawn.X, np.column_stack([drawn.y, drawn.y**2]))
-    run = rs.descend(both, rs.WithReplacement(4), step=0.05)
+    run = rs.descend(both, rs.WithReplacement(batches=4), step=0.05)
     for other in (run, run.output(1), run.with_step(0.02)):
         expected = other.iterate(2)
         np.testing.assert_allclose(copied(other).iterate(2), expected, rtol=1e-12)

@@ -87,9 +87,9 @@ def test_runs_that_hardly_differ_keep_their_digits():
     tiny = case(6, 3, 3, step=1e-7, noise=0.0)
     ends = ends_of(tiny, {}, every_order.epochs_reshuffled(tiny.partition, [2, 2, 2]), True, 1)
     exact = in_many_digits(tiny)
-    found = rs.descend(tiny.problem, rs.RandomReshuffling(tiny.partition), 1e-7, start=tiny.start).covariance(
-        1
-    )
+    found = rs.descend(
+        tiny.problem, rs.RandomReshuffling(batches=tiny.partition), 1e-7, start=tiny.start
+    ).covariance(1)
     np.testing.assert_allclose(found.matrix, exact, rtol=1e-6, atol=1e-6 * np.abs(exact).max())
     assert ends.std(axis=0).max() < 1e-12
 
@@ -116,7 +116,12 @@ def in_many_digits(tiny):
 @pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}, {"penalty": 0.2}], ids=str)
 @pytest.mark.parametrize(
     "scheme",
-    [rs.RandomReshuffling(3), rs.WithReplacement(3), rs.SampleWithReplacement(2), rs.ShuffleOnce(3)],
+    [
+        rs.RandomReshuffling(batches=3),
+        rs.WithReplacement(batches=3),
+        rs.SampleWithReplacement(batch_size=2),
+        rs.ShuffleOnce(batches=3),
+    ],
     ids=str,
 )
 def test_the_limit_is_that_of_many_epochs(scheme, recipe):
@@ -131,7 +136,11 @@ def test_the_limit_is_that_of_many_epochs(scheme, recipe):
 
 def test_it_agrees_with_the_spread_of_the_expected_risk():
     problem = rs.gaussian(30, 8, noise=0.5, seed=2)
-    for scheme in (rs.RandomReshuffling(3), rs.SampleWithReplacement(4), rs.ShuffleOnce(3)):
+    for scheme in (
+        rs.RandomReshuffling(batches=3),
+        rs.SampleWithReplacement(batch_size=4),
+        rs.ShuffleOnce(batches=3),
+    ):
         run = rs.descend(problem, scheme, 0.1)
         spread = run.expected_risk([1, 5, 40], given_responses=True).spread
         np.testing.assert_allclose(run.covariance([1, 5, 40]).trace, spread, rtol=1e-9)
@@ -139,13 +148,17 @@ def test_it_agrees_with_the_spread_of_the_expected_risk():
 
 def test_nothing_is_spread_where_nothing_is_random():
     problem = rs.gaussian(6, 3, seed=1)
-    for scheme in (rs.FullBatch(), rs.Cyclic(3), rs.RandomReshuffling(1)):
+    for scheme in (rs.FullBatch(), rs.Cyclic(batches=3), rs.RandomReshuffling(batches=1)):
         assert not rs.descend(problem, scheme, 0.1).covariance([0, 3, math.inf]).matrix.any()
     at_rest = rs.LeastSquares(problem.X, np.zeros(6))
-    assert not rs.descend(at_rest, rs.WithReplacement(3), 10.0).covariance([5, 10**9]).matrix.any()
+    assert not rs.descend(at_rest, rs.WithReplacement(batches=3), 10.0).covariance([5, 10**9]).matrix.any()
 
 
-@pytest.mark.parametrize("scheme", [rs.RandomReshuffling(2), rs.ShuffleOnce(3), rs.SampleSubsets(2)], ids=str)
+@pytest.mark.parametrize(
+    "scheme",
+    [rs.RandomReshuffling(batches=2), rs.ShuffleOnce(batches=3), rs.SampleSubsets(batch_size=2)],
+    ids=str,
+)
 def test_features_of_zero_and_no_epochs_at_all(scheme):
     nothing = rs.LeastSquares(np.zeros((4, 3)), np.ones(4))
     found = rs.descend(nothing, scheme, 0.1, start=np.ones(3), penalty=0.1).covariance([[0, 2, math.inf]])
@@ -161,7 +174,7 @@ def test_features_of_zero_and_no_epochs_at_all(scheme):
 def test_divergence_is_an_answer_and_stays_where_it_is():
     """The last column is zero in every row: nothing moves there, however the others grow."""
     X = np.column_stack([np.random.default_rng(0).standard_normal((6, 2)), np.zeros(6)])
-    run = rs.descend(rs.LeastSquares(X, np.ones(6)), rs.RandomReshuffling(3), step=30.0)
+    run = rs.descend(rs.LeastSquares(X, np.ones(6)), rs.RandomReshuffling(batches=3), step=30.0)
     for epochs in (10**6, math.inf):
         found = run.covariance(epochs)
         assert np.isinf(found.matrix[:2, :2]).all()
@@ -178,15 +191,15 @@ def test_divergence_is_an_answer_and_stays_where_it_is():
 @pytest.mark.parametrize("size", [1e-95, 1e95])
 def test_units_do_not_matter(size):
     tiny = case(6, 3, 3)
-    one = rs.descend(tiny.problem, rs.RandomReshuffling(3), 0.1).covariance(2)
+    one = rs.descend(tiny.problem, rs.RandomReshuffling(batches=3), 0.1).covariance(2)
     problem = rs.LeastSquares(tiny.problem.X, tiny.problem.y * size)
-    other = rs.descend(problem, rs.RandomReshuffling(3), 0.1).covariance(2)
+    other = rs.descend(problem, rs.RandomReshuffling(batches=3), 0.1).covariance(2)
     np.testing.assert_allclose(other.standard_deviations, size * one.standard_deviations, rtol=1e-12)
 
 
 def test_wide_problems_need_no_square_matrix():
     problem = rs.gaussian(8, 200_000, noise=0.1, seed=0)
-    found = rs.descend(problem, rs.RandomReshuffling(2), alpha=1e-5).covariance(3)
+    found = rs.descend(problem, rs.RandomReshuffling(batches=2), alpha=1e-5).covariance(3)
     assert found.factor.shape == (200_000, 8)
     assert found.standard_deviations.shape == (200_000,)
     np.testing.assert_allclose(found.trace, np.square(found.standard_deviations).sum(), rtol=1e-10)
@@ -198,11 +211,13 @@ def test_sampled_runs_carry_an_error_that_covers_the_truth(seed):
     """Eight batches are enumerated by the walk; simulated and drawn orders say the same within their errors."""
     problem = rs.gaussian(16, 4, noise=0.5, seed=7)
     rows = np.eye(4)
-    exact = rs.descend(problem, rs.RandomReshuffling(8), 0.1).covariance([1, 6])
-    drawn = rs.descend(problem, rs.RandomReshuffling(8), 0.1, method="sampling", seed=seed).covariance([1, 6])
+    exact = rs.descend(problem, rs.RandomReshuffling(batches=8), 0.1).covariance([1, 6])
+    drawn = rs.descend(
+        problem, rs.RandomReshuffling(batches=8), 0.1, method="sampling", seed=seed
+    ).covariance([1, 6])
     assert drawn.error_kind == "confidence 99%"
-    every = rs.descend(problem, rs.ShuffleOnce(5), 0.1).covariance([1, 6])
-    some = rs.descend(problem, rs.ShuffleOnce(5, draws=60, seed=seed), 0.1).covariance([1, 6])
+    every = rs.descend(problem, rs.ShuffleOnce(batches=5), 0.1).covariance([1, 6])
+    some = rs.descend(problem, rs.ShuffleOnce(batches=5, draws=60, seed=seed), 0.1).covariance([1, 6])
     for one, other in ((exact, drawn), (every, some)):
         distance = np.linalg.norm(one.matrix - other.matrix, axis=(1, 2))
         assert (distance <= other.error).all()
@@ -224,7 +239,7 @@ def test_shuffled_samples_are_simulated():
 def test_simulated_deviations_are_known_to_five_percent_or_as_well_as_asked():
     """Within 99% bounds of the exact ones, which are about three standard errors; half the rtol, half the error."""
     problem, rows = rs.gaussian(16, 4, noise=0.5, seed=7), np.eye(4)
-    scheme = rs.RandomReshuffling(8)
+    scheme = rs.RandomReshuffling(batches=8)
     exact = rs.descend(problem, scheme, 0.1).covariance([1, 6]).deviation(rows)
     sizes = []
     for rtol in (0.1, 5e-3, 2.5e-3):
@@ -237,7 +252,7 @@ def test_simulated_deviations_are_known_to_five_percent_or_as_well_as_asked():
 
 
 def test_bad_rows_are_refused():
-    run = rs.descend(rs.gaussian(6, 3), rs.RandomReshuffling(2), 0.1)
+    run = rs.descend(rs.gaussian(6, 3), rs.RandomReshuffling(batches=2), 0.1)
     with pytest.raises(ValueError, match="X_new must have 3 columns"):
         run.predict([[1.0, 2.0]], 3, return_std=True)
     with pytest.raises(ValueError, match="X_new must have 3 columns"):
@@ -248,7 +263,9 @@ def test_bad_rows_are_refused():
 
 @pytest.mark.parametrize("average", [rs.EMA(0.5), rs.TailAverage(1), rs.EMA(0.8, per="visit")], ids=repr)
 @pytest.mark.parametrize(
-    "scheme", [rs.RandomReshuffling(3), rs.WithReplacement(3), rs.ShuffleOnce(3)], ids=repr
+    "scheme",
+    [rs.RandomReshuffling(batches=3), rs.WithReplacement(batches=3), rs.ShuffleOnce(batches=3)],
+    ids=repr,
 )
 def test_the_covariance_of_an_average_is_that_of_simulated_ones(scheme, average):
     problem = rs.gaussian(12, 3, noise=0.5, seed=2)

@@ -45,7 +45,7 @@ def test_a_billion_epochs_equal_the_limit():
 
 def test_alpha_is_the_linear_scaling_rule():
     problem = case(12, 5, 4).problem
-    scheme = rs.RandomReshuffling(4)
+    scheme = rs.RandomReshuffling(batches=4)
     close(rs.descend(problem, scheme, alpha=0.4).iterate(3), rs.descend(problem, scheme, step=0.1).iterate(3))
 
 
@@ -82,13 +82,13 @@ def test_step_zero_goes_nowhere():
 
 def test_features_that_are_all_zero_freeze_everything():
     problem = rs.LeastSquares(np.zeros((4, 3)), np.ones(4), beta_star=[1, 0, 0], noise=1.0)
-    run = rs.descend(problem, rs.RandomReshuffling(2), step=0.1, start=[1, 2, 3])
+    run = rs.descend(problem, rs.RandomReshuffling(batches=2), step=0.1, start=[1, 2, 3])
     close(run.iterate(math.inf), [1, 2, 3])
     assert run.frozen.dimension == 3
     assert run.limit().converges
     assert run.risk(5).total == pytest.approx(13.0)
     assert run.best_epoch().epoch == 0
-    assert rs.critical_step(problem, rs.RandomReshuffling(2)) == math.inf
+    assert rs.critical_step(problem, rs.RandomReshuffling(batches=2)) == math.inf
 
 
 @pytest.mark.parametrize("size", [1e-150, 1e-75, 1.0, 1e75, 1e150])

@@ -22,7 +22,7 @@ def searched(monkeypatch):
 @pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}, {"penalty": 0.2}], ids=repr)
 @pytest.mark.parametrize("mean_square", [False, True])
 def test_a_searched_step_covers_the_exact_one(request, recipe, mean_square):
-    problem, scheme = rs.gaussian(12, 3, seed=1), rs.RandomReshuffling(4)
+    problem, scheme = rs.gaussian(12, 3, seed=1), rs.RandomReshuffling(batches=4)
     exact = rs.critical_step(problem, scheme, mean_square=mean_square, **recipe)
     assert (exact.error, exact.error_kind) == (0.0, "exact")
     request.getfixturevalue("searched")
@@ -58,7 +58,7 @@ def test_many_fixed_batches_have_a_threshold():
     X[0::2, 0], X[1::2, 1] = np.sqrt(2 * squares).T
     turn = np.array([[0.6, 0.8], [-0.8, 0.6]])
     problem = rs.LeastSquares(X @ turn, np.zeros(50))
-    found = rs.critical_step(problem, rs.RandomReshuffling(25))
+    found = rs.critical_step(problem, rs.RandomReshuffling(batches=25))
     assert 0 < found.error < 0.01 * found
     before, after = (
         np.abs(np.prod(1 - step * squares, axis=0)).max()
@@ -68,16 +68,18 @@ def test_many_fixed_batches_have_a_threshold():
     assert all(
         np.abs(np.prod(1 - step * squares, axis=0)).max() < 1 for step in np.linspace(0.01, 0.999, 99) * found
     )
-    assert rs.critical_step(problem, rs.RandomReshuffling(25), mean_square=True) <= found + found.error
+    assert (
+        rs.critical_step(problem, rs.RandomReshuffling(batches=25), mean_square=True) <= found + found.error
+    )
 
 
 @pytest.mark.slow
 def test_a_mean_that_draws_leave_open_has_an_error_that_says_so():
     """In 240,000 orders the rate at 1.45 is 0.02 +- 0.04, and not until 1.6 might it be one."""
     problem = rs.gaussian(50, 2, seed=0)
-    found = rs.critical_step(problem, rs.RandomReshuffling(25))
+    found = rs.critical_step(problem, rs.RandomReshuffling(batches=25))
     assert found + found.error > 1.6
-    square = rs.critical_step(problem, rs.RandomReshuffling(25), mean_square=True)
+    square = rs.critical_step(problem, rs.RandomReshuffling(batches=25), mean_square=True)
     assert square <= found + found.error
     assert 0 < square.error < 0.5 * square
 
@@ -141,4 +143,4 @@ def test_no_stable_step_is_an_error():
 
 def test_what_has_no_features_never_diverges():
     problem = rs.LeastSquares(np.zeros((40, 2)), np.zeros(40))
-    assert rs.critical_step(problem, rs.SampleReshuffling(8)) == math.inf
+    assert rs.critical_step(problem, rs.SampleReshuffling(batches=8)) == math.inf

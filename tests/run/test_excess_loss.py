@@ -20,7 +20,7 @@ def loss(problem, parameters):
 @pytest.mark.parametrize("momentum", [0.0, 0.4])
 def test_of_the_mean_it_is_the_difference_of_two_losses(problem, momentum):
     start = np.linspace(-1, 1, problem.p)
-    run = rs.descend(problem, rs.RandomReshuffling(2), 0.05, start=start, momentum=momentum)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=2), 0.05, start=start, momentum=momentum)
     least = loss(problem, np.linalg.lstsq(problem.X, problem.y, rcond=None)[0])
     plain = loss(problem, run.iterate(EPOCHS)) - least
     np.testing.assert_allclose(run.excess_training_loss(EPOCHS), plain, rtol=1e-10, atol=1e-13)
@@ -51,7 +51,7 @@ def test_of_a_run_against_simulated_ones():
 
 
 def test_of_a_run_it_adds_the_trace_of_the_covariance():
-    run = rs.descend(WIDE, rs.RandomReshuffling(3), 0.05, start=np.ones(9))
+    run = rs.descend(WIDE, rs.RandomReshuffling(batches=3), 0.05, start=np.ones(9))
     covariance = run.covariance(EPOCHS).matrix
     spread = np.einsum("ni,...ij,nj->...", WIDE.X, covariance, WIDE.X) / (2 * WIDE.n)
     np.testing.assert_allclose(
@@ -60,7 +60,7 @@ def test_of_a_run_it_adds_the_trace_of_the_covariance():
 
 
 def test_what_diverges_is_infinite():
-    run = rs.descend(TALL, rs.RandomReshuffling(2), 60.0)
+    run = rs.descend(TALL, rs.RandomReshuffling(batches=2), 60.0)
     assert np.isinf(run.excess_training_loss(math.inf))
     assert np.isinf(run.excess_training_loss([5, math.inf], of_run=True)[1])
 
@@ -75,11 +75,13 @@ def test_bad_arguments():
 
 def test_many_outputs_beside_each_other():
     responses = np.column_stack([TALL.y, TALL.X[:, 0] ** 2])
-    run = rs.descend(rs.LeastSquares(TALL.X, responses), rs.RandomReshuffling(2), 0.05)
+    run = rs.descend(rs.LeastSquares(TALL.X, responses), rs.RandomReshuffling(batches=2), 0.05)
     for of_run in (False, True):
         found = run.excess_training_loss(EPOCHS, of_run=of_run)
         assert found.shape == (2, 2, 2)
         for number in range(2):
-            alone = rs.descend(rs.LeastSquares(TALL.X, responses[:, number]), rs.RandomReshuffling(2), 0.05)
+            alone = rs.descend(
+                rs.LeastSquares(TALL.X, responses[:, number]), rs.RandomReshuffling(batches=2), 0.05
+            )
             expected = alone.excess_training_loss(EPOCHS, of_run=of_run)
             np.testing.assert_allclose(found[..., number], expected, rtol=1e-9)

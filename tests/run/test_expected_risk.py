@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch.moments.trajectory import Snapshot
 from reshuffle.recipe.recipe import Recipe
 from reshuffle.run import expected_risk
-from reshuffle.run.affine_trajectory import AffineTrajectory
+from reshuffle.run.trajectory import AffineTrajectory
 from tests.oracles import every_order
 from tests.problems import case, close
 
@@ -24,9 +23,9 @@ RECIPES = [
 SCHEMES = [
     rs.RandomReshuffling(batch_size=7),
     rs.RandomReshuffling(batch_size=7, drop_last=True),
-    rs.WithReplacement(5),
-    rs.ShuffleOnce(4),
-    rs.Cyclic(5, order=[4, 2, 0, 1, 3]),
+    rs.WithReplacement(batches=5),
+    rs.ShuffleOnce(batches=4),
+    rs.Cyclic(batches=5, order=[4, 2, 0, 1, 3]),
     rs.SampleWithReplacement(batch_size=9),
 ]
 
@@ -56,8 +55,8 @@ def test_simulated_runs_agree_within_four_standard_errors(scheme, recipe):
     [
         rs.RandomReshuffling(batch_size=5),
         rs.RandomReshuffling(batch_size=5, drop_last=True),
-        rs.WithReplacement(3),
-        rs.ShuffleOnce(3),
+        rs.WithReplacement(batches=3),
+        rs.ShuffleOnce(batches=3),
         rs.SampleWithReplacement(batch_size=5),
     ],
     ids=repr,
@@ -74,7 +73,7 @@ def test_the_limit_is_that_of_many_epochs(scheme, recipe):
         assert end.error[1] <= 1e-12 * end.total[1]
 
 
-@pytest.mark.parametrize("scheme", [rs.RandomReshuffling(3), rs.WithReplacement(3)], ids=repr)
+@pytest.mark.parametrize("scheme", [rs.RandomReshuffling(batches=3), rs.WithReplacement(batches=3)], ids=repr)
 def test_a_billion_epochs_take_no_longer_than_it_takes_to_settle(scheme):
     run = rs.descend(rs.gaussian(12, 2, noise=0.7, seed=3), scheme, 0.1)
     found = run.expected_risk([10**6, 10**9, math.inf])
@@ -83,7 +82,7 @@ def test_a_billion_epochs_take_no_longer_than_it_takes_to_settle(scheme):
 
 
 def test_the_parts_and_the_shapes():
-    run = rs.descend(rs.gaussian(20, 30, noise=0.5, seed=0), rs.RandomReshuffling(4), alpha=0.3)
+    run = rs.descend(rs.gaussian(20, 30, noise=0.5, seed=0), rs.RandomReshuffling(batches=4), alpha=0.3)
     found = run.expected_risk([[0, 3], [3, 50]])
     assert found.total.shape == found.mean.shape == found.spread.shape == found.error.shape == (2, 2)
     close(found.total, found.mean + found.spread, 1e-14)
@@ -98,14 +97,24 @@ def test_the_parts_and_the_shapes():
 
 def test_one_batch_has_no_spread():
     problem = rs.gaussian(20, 8, noise=0.5, seed=0)
-    for scheme in (rs.FullBatch(), rs.RandomReshuffling(1), rs.WithReplacement(1), rs.Cyclic(3)):
+    for scheme in (
+        rs.FullBatch(),
+        rs.RandomReshuffling(batches=1),
+        rs.WithReplacement(batches=1),
+        rs.Cyclic(batches=3),
+    ):
         found = rs.descend(problem, scheme, 0.1).expected_risk([0, 5, math.inf])
         assert (found.spread <= 1e-14).all()
 
 
 def test_a_step_of_zero_changes_nothing():
     problem = rs.gaussian(20, 8, noise=0.5, seed=0)
-    for scheme in (rs.RandomReshuffling(4), rs.WithReplacement(4), rs.Cyclic(4), rs.ShuffleOnce(3)):
+    for scheme in (
+        rs.RandomReshuffling(batches=4),
+        rs.WithReplacement(batches=4),
+        rs.Cyclic(batches=4),
+        rs.ShuffleOnce(batches=3),
+    ):
         found = rs.descend(problem, scheme, 0.0).expected_risk([0, 5, math.inf])
         close(found.total, np.full(3, problem.beta_star @ problem.beta_star), 1e-14)
 
@@ -114,7 +123,7 @@ def test_the_mean_may_converge_while_the_expected_risk_diverges():
     angle = math.radians(50)
     X = [[1.0, 0.0], [math.cos(angle), math.sin(angle)]]
     problem = rs.LeastSquares(X, [0.0, 0.0], beta_star=[1.0, 1.0], noise=0.1)
-    run = rs.descend(problem, rs.RandomReshuffling(2), 2.5)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=2), 2.5)
     found = run.expected_risk([10, 40, 1000, math.inf])
     assert np.isfinite(found.mean).all()
     assert found.total[1] > 1e6 * found.total[0]
@@ -125,12 +134,12 @@ def test_the_mean_may_converge_while_the_expected_risk_diverges():
 def test_given_responses_need_no_noise_level():
     X, y = rs.gaussian(12, 4, seed=1).X, np.arange(12.0)
     known = rs.LeastSquares(X, y, beta_star=np.ones(4))
-    run = rs.descend(known, rs.RandomReshuffling(3), 0.1)
+    run = rs.descend(known, rs.RandomReshuffling(batches=3), 0.1)
     assert float(run.expected_risk(3, given_responses=True).spread) > 0
     with pytest.raises(rs.MissingTruthError, match="risk needs noise"):
         run.expected_risk(3)
     nothing = rs.LeastSquares(X, y)
-    for scheme in (rs.RandomReshuffling(3), rs.Cyclic(3), rs.SampleReshuffling(3)):
+    for scheme in (rs.RandomReshuffling(batches=3), rs.Cyclic(batches=3), rs.SampleReshuffling(batches=3)):
         with pytest.raises(rs.MissingTruthError, match="needs beta_star"):
             rs.descend(nothing, scheme, 0.1).expected_risk(3, given_responses=True)
 
@@ -149,7 +158,7 @@ def test_shuffled_samples_are_estimated_with_an_error_that_covers_the_truth(give
         )
     # So few samples are followed through all cuts unless drawn orders are asked for.
     sampled = {"method": "sampling", "rtol": 5e-4}
-    run = rs.descend(tiny.problem, rs.SampleReshuffling(2), 0.4, start=tiny.start, **sampled)
+    run = rs.descend(tiny.problem, rs.SampleReshuffling(batches=2), 0.4, start=tiny.start, **sampled)
     found = run.expected_risk(2, given_responses=given_responses)
     assert abs(float(found.mean) - mean) <= float(found.error)
     assert abs(float(found.total) - total) <= float(found.error)
@@ -230,22 +239,28 @@ def test_a_run_that_starts_at_the_truth_without_noise_stays_there():
 @pytest.mark.slow
 def test_too_many_batches_are_sampled():
     problem = rs.gaussian(60, 5, noise=0.5, seed=2)
-    found = rs.descend(problem, rs.RandomReshuffling(30), alpha=0.5).expected_risk([1, 5])
+    found = rs.descend(problem, rs.RandomReshuffling(batches=30), alpha=0.5).expected_risk([1, 5])
     assert (found.error > 0).all()
     simulated = rs.simulate(
-        problem, rs.RandomReshuffling(30), step=0.5 / 30, epochs=[1, 5], runs=400, fresh_noise=True, seed=9
+        problem,
+        rs.RandomReshuffling(batches=30),
+        step=0.5 / 30,
+        epochs=[1, 5],
+        runs=400,
+        fresh_noise=True,
+        seed=9,
     )
     allowed = 4 * np.hypot(simulated.spread.standard_error, found.error / 3)
     assert (np.abs(simulated.spread.mean - found.spread) <= allowed).all()
     with pytest.raises(ValueError, match=r"epochs must be at most .* for RandomReshuffling\(batches=30\)"):
-        rs.descend(problem, rs.RandomReshuffling(30), alpha=0.5).expected_risk(10**12)
+        rs.descend(problem, rs.RandomReshuffling(batches=30), alpha=0.5).expected_risk(10**12)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fraction", [0.5, 0.7, 0.9, 0.97])
 def test_hundreds_of_epochs_agree_with_the_general_recursion(fraction):
     """Rounding must not grow on its own: at 0.7 of the critical step the mean square still converges."""
-    problem, scheme = rs.gaussian(60, 20, noise=0.7, seed=1), rs.RandomReshuffling(4)
+    problem, scheme = rs.gaussian(60, 20, noise=0.7, seed=1), rs.RandomReshuffling(batches=4)
     step = fraction * rs.critical_step(problem, scheme)
     epochs = [10, 100, 400, 600]
     found = rs.descend(problem, scheme, step=step).expected_risk(epochs)
@@ -259,17 +274,17 @@ def test_hundreds_of_epochs_agree_with_the_general_recursion(fraction):
 @pytest.mark.parametrize("second", [-1.0, -1e-6])
 def test_a_negative_expected_risk_is_a_bug_that_is_named(monkeypatch, second):
     def wrong(*args):
-        return iter([Snapshot(np.array([[second]]), np.zeros(1))])
+        return iter([expected_risk.Snapshot(np.array([[second]]), np.zeros(1))])
 
     monkeypatch.setattr(expected_risk, "moments_along", wrong)
     problem = rs.LeastSquares([[1.0], [1.0]], [0.0, 0.0], beta_star=[0.0], noise=0.0)
     with pytest.raises(ArithmeticError, match=r"expected risk after 3 epochs .* below zero"):
-        rs.descend(problem, rs.RandomReshuffling(2), step=0.1).expected_risk(3)
+        rs.descend(problem, rs.RandomReshuffling(batches=2), step=0.1).expected_risk(3)
 
 
 @pytest.mark.parametrize("value", ["no", 1])
 def test_given_responses_is_a_flag(value):
-    run = rs.descend(rs.gaussian(8, 3, noise=0.5, seed=0), rs.Cyclic(2), step=0.1)
+    run = rs.descend(rs.gaussian(8, 3, noise=0.5, seed=0), rs.Cyclic(batches=2), step=0.1)
     with pytest.raises(ValueError, match=r"given_responses must be True or False, but it is "):
         run.expected_risk(3, given_responses=value)
 
@@ -280,7 +295,11 @@ def test_one_row_of_one_feature():
     problem = rs.LeastSquares([[x]], [0.0], beta_star=[1.0], noise=noise)
     kept = (1 - step * x**2) ** np.array([0, 5, math.inf])
     expected = kept**2 + noise**2 * (1 - kept) ** 2 / x**2
-    for scheme in (rs.RandomReshuffling(1), rs.WithReplacement(1), rs.SampleWithReplacement(batch_size=1)):
+    for scheme in (
+        rs.RandomReshuffling(batches=1),
+        rs.WithReplacement(batches=1),
+        rs.SampleWithReplacement(batch_size=1),
+    ):
         run = rs.descend(problem, scheme, step=step)
         np.testing.assert_allclose(run.expected_risk([0, 5, math.inf]).total, expected, rtol=1e-12)
         assert run.mean_square_stability().rate == pytest.approx((1 - step * x**2) ** 2, rel=1e-9)
@@ -288,7 +307,7 @@ def test_one_row_of_one_feature():
 
 @pytest.mark.parametrize(
     "scheme",
-    [rs.RandomReshuffling(2), rs.WithReplacement(2), rs.SampleWithReplacement(batch_size=2)],
+    [rs.RandomReshuffling(batches=2), rs.WithReplacement(batches=2), rs.SampleWithReplacement(batch_size=2)],
     ids=repr,
 )
 def test_features_that_are_all_zero_teach_nothing(scheme):
@@ -307,7 +326,7 @@ def test_features_that_are_all_zero_teach_nothing(scheme):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", [{}, {"momentum": 0.1}, {"penalty": 1e-3}], ids=str)
-@pytest.mark.parametrize("scheme", [rs.RandomReshuffling(2), rs.WithReplacement(2)], ids=repr)
+@pytest.mark.parametrize("scheme", [rs.RandomReshuffling(batches=2), rs.WithReplacement(batches=2)], ids=repr)
 def test_a_fixed_point_that_runs_leave_is_not_where_they_end(scheme, recipe):
     """Without noise standing still is a fixed point, but from anywhere else the mean square grows."""
     X = np.array([[1.0, 0.0], [math.cos(1), math.sin(1)]])

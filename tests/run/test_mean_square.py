@@ -14,7 +14,7 @@ from reshuffle.epoch.moments.lattice import epoch_moments
 from reshuffle.epoch.visits import Inputs
 from reshuffle.recipe import Recipe
 from reshuffle.run import mean_square
-from reshuffle.run.affine_trajectory import AffineTrajectory
+from reshuffle.run.trajectory import AffineTrajectory
 from tests.oracles import brute_force
 from tests.problems import case
 
@@ -53,7 +53,7 @@ def test_the_rate_is_that_of_the_kronecker_products(n, p, batches, seed, step, n
 
 def test_the_mean_converges_where_the_mean_square_does_not():
     """Two unit samples 50 degrees apart: visits beyond step 2 expand, but their orders cancel in the mean."""
-    problem, scheme = two_samples(50), rs.RandomReshuffling(2)
+    problem, scheme = two_samples(50), rs.RandomReshuffling(batches=2)
     run = rs.descend(problem, scheme, 2.5)
     assert run.stability().converges
     assert run.stability().rate == pytest.approx(0.611, abs=1e-3)
@@ -68,7 +68,7 @@ def test_the_mean_converges_where_the_mean_square_does_not():
 
 def test_with_replacement_in_one_dimension():
     """The means of (1 - s) and (1 - 9s), 1 - 5s, and of their squares, 1 - 10 s + 41 s^2."""
-    problem, scheme = rs.LeastSquares([[1.0], [3.0]], [0.0, 0.0]), rs.WithReplacement(2)
+    problem, scheme = rs.LeastSquares([[1.0], [3.0]], [0.0, 0.0]), rs.WithReplacement(batches=2)
     assert rs.critical_step(problem, scheme) == pytest.approx(0.4)
     assert rs.critical_step(problem, scheme, mean_square=True) == pytest.approx(10 / 41, rel=2e-6)
     samples = rs.SampleWithReplacement(batch_size=1)
@@ -79,7 +79,7 @@ def test_with_replacement_in_one_dimension():
 
 
 def test_commuting_batches_have_one_critical_step():
-    problem, scheme = rs.LeastSquares([[1.0, 0.0], [0.0, 2.0]], [0.0, 0.0]), rs.RandomReshuffling(2)
+    problem, scheme = rs.LeastSquares([[1.0, 0.0], [0.0, 2.0]], [0.0, 0.0]), rs.RandomReshuffling(batches=2)
     one, other = rs.critical_step(problem, scheme), rs.critical_step(problem, scheme, mean_square=True)
     assert one == pytest.approx(0.5, rel=1e-6)
     assert other == pytest.approx(0.5, rel=2e-6)
@@ -99,24 +99,24 @@ def test_critical_steps_with_momentum_and_penalty():
 
 def test_the_critical_step_of_a_fixed_order():
     tiny = case(9, 4, 3)
-    found = rs.critical_step(tiny.problem, rs.Cyclic(tiny.partition))
+    found = rs.critical_step(tiny.problem, rs.Cyclic(batches=tiny.partition))
     for factor, stable in ((1 - 1e-6, True), (1 + 1e-6, False)):
         setting = brute_force.Setting(tiny.problem.X, tiny.problem.y, tiny.partition, factor * found)
         ((A, _),) = brute_force.affine_maps(setting, [(0, 1, 2)])
         assert (radius(A) < 1) == stable
-    once = rs.critical_step(tiny.problem, rs.ShuffleOnce(tiny.partition))
+    once = rs.critical_step(tiny.problem, rs.ShuffleOnce(batches=tiny.partition))
     assert once <= found * (1 + 1e-6)
 
 
 def test_a_search_among_many_courses_is_refused_with_its_price():
     problem = rs.gaussian(2000, 20, noise=0.5, seed=0)
     with pytest.raises(rs.BudgetError, match=r"critical step of 200 batches takes .* about .*; try fewer"):
-        rs.critical_step(problem, rs.ShuffleOnce(200), momentum=0.5)
+        rs.critical_step(problem, rs.ShuffleOnce(batches=200), momentum=0.5)
 
 
 def test_few_parameters_are_averaged_over_the_orders_of_many_batches():
     """Matrices on the entries of second moments, a layer of subsets at a time, against the recursion."""
-    problem, scheme = rs.gaussian(40, 3, noise=0.5, seed=0), rs.RandomReshuffling(9)
+    problem, scheme = rs.gaussian(40, 3, noise=0.5, seed=0), rs.RandomReshuffling(batches=9)
     timeline = AffineTrajectory(problem, scheme, Recipe(0.1), np.zeros((3, 1))).timeline
     assert written.is_written_out(timeline)
     matrix = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, -0.3], [0.1, -0.3, 1.5]])
@@ -147,7 +147,7 @@ TWO_BATCHES = [
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_bounds_hold_however_few_rounds_the_budget_allows(monkeypatch, rounds):
     monkeypatch.setattr(mean_square, "_affordable_rounds", lambda timeline, budget: rounds)
-    X, scheme = np.array(TWO_BATCHES), rs.RandomReshuffling(2)
+    X, scheme = np.array(TWO_BATCHES), rs.RandomReshuffling(batches=2)
     problem = rs.LeastSquares(X, np.zeros(4))
     found = rs.descend(problem, scheme, 1.0).mean_square_stability()
     lower, upper = found.bounds
@@ -179,7 +179,7 @@ def test_two_batches_whose_gain_has_its_negative_beside_it():
     """A power iteration that cycles between the two would take the gain for half of what it is."""
     X = np.array(TWO_BATCHES)
     problem = rs.LeastSquares(X, np.zeros(4), beta_star=[1.0, 1.0], noise=0.7)
-    scheme = rs.RandomReshuffling(2)
+    scheme = rs.RandomReshuffling(batches=2)
     for step in (4.0, 4.5, 4.6, 4.602, 4.603, 4.6085, 4.61):
         exact, run = two_batch_radius(X, step), rs.descend(problem, scheme, step=step)
         found = run.mean_square_stability()
@@ -198,7 +198,7 @@ def test_two_batches_whose_gain_has_its_negative_beside_it():
 def test_two_batches_close_to_their_critical_step(seed, fraction):
     X = np.random.default_rng(seed).standard_normal((4, 2))
     problem = rs.LeastSquares(X, np.zeros(4), beta_star=[1.0, 1.0], noise=0.7)
-    scheme = rs.RandomReshuffling(2)
+    scheme = rs.RandomReshuffling(batches=2)
     step = fraction * rs.critical_step(problem, scheme)
     run = rs.descend(problem, scheme, step=step)
     exact, found = two_batch_radius(X, step), run.mean_square_stability()
@@ -213,7 +213,7 @@ def test_two_batches_close_to_their_critical_step(seed, fraction):
 @pytest.mark.parametrize("seed", range(6))
 def test_the_critical_step_of_the_mean_square_of_two_batches(seed):
     X = np.random.default_rng(seed).standard_normal((4, 2))
-    problem, scheme = rs.LeastSquares(X, np.zeros(4)), rs.RandomReshuffling(2)
+    problem, scheme = rs.LeastSquares(X, np.zeros(4)), rs.RandomReshuffling(batches=2)
     found = rs.critical_step(problem, scheme, mean_square=True)
     assert found <= rs.critical_step(problem, scheme)
     assert two_batch_radius(X, found * (1 - 2e-6)) < 1
@@ -224,7 +224,7 @@ def test_the_critical_step_of_the_mean_square_of_two_batches(seed):
 def test_next_to_no_spread_is_no_spread():
     """Where all orders are the same map, rounding is all that is left of the spread."""
     problem = rs.gaussian(30, 5, noise=0.5, seed=1)
-    for scheme in (rs.RandomReshuffling(1), rs.WithReplacement(1)):
+    for scheme in (rs.RandomReshuffling(batches=1), rs.WithReplacement(batches=1)):
         found = rs.descend(problem, scheme, step=0.1).mean_square_stability()
         rate = rs.descend(problem, rs.FullBatch(), step=0.1).stability().rate
         assert found.converges
@@ -266,7 +266,7 @@ def test_a_fixed_order_may_drive_what_momentum_lets_oscillate():
 
 
 def test_critical_steps_take_any_real_number():
-    problem, scheme = rs.gaussian(8, 3, seed=0), rs.RandomReshuffling(2)
+    problem, scheme = rs.gaussian(8, 3, seed=0), rs.RandomReshuffling(batches=2)
     one = rs.critical_step(problem, scheme, penalty=np.float32(0.125), momentum=np.float32(0.5))
     assert one == rs.critical_step(problem, scheme, penalty=0.125, momentum=0.5)
     with pytest.raises(ValueError, match=r"mean_square must be True or False, but it is 'no'"):
@@ -277,10 +277,10 @@ def test_critical_steps_take_any_real_number():
 def test_the_mean_square_fails_no_later_than_the_mean():
     problem = rs.gaussian(8, 2, seed=0)
     for scheme in (
-        rs.RandomReshuffling(1),
-        rs.RandomReshuffling(2),
-        rs.WithReplacement(1),
-        rs.ShuffleOnce(2),
+        rs.RandomReshuffling(batches=1),
+        rs.RandomReshuffling(batches=2),
+        rs.WithReplacement(batches=1),
+        rs.ShuffleOnce(batches=2),
     ):
         for recipe in ({}, {"penalty": 0.1}, {"momentum": 0.3}):
             mean = rs.critical_step(problem, scheme, **recipe)
@@ -288,7 +288,9 @@ def test_the_mean_square_fails_no_later_than_the_mean():
 
 
 def test_the_rate_knows_what_a_penalty_does_outside_the_row_space():
-    run = rs.descend(rs.gaussian(5, 9, noise=0.5, seed=1), rs.RandomReshuffling(2), step=0.1, penalty=0.01)
+    run = rs.descend(
+        rs.gaussian(5, 9, noise=0.5, seed=1), rs.RandomReshuffling(batches=2), step=0.1, penalty=0.01
+    )
     found = run.mean_square_stability()
     # Two visits per epoch multiply by 1 - step * penalty there, and nothing inside is slower.
     assert found.rate == pytest.approx(0.999**4, rel=1e-12)
@@ -310,7 +312,7 @@ def test_slow_modes_do_not_hide_the_spread_of_fast_ones(small):
     """Beside a row that is hardly there the mean square ends where it does without its column."""
     X, momentum = np.array([[1.2, 0.8, 0.0], [0.3, -0.9, 0.0], [0.1, 0.2, small]]), 0.95
     found = rs.critical_step(
-        rs.LeastSquares(X, np.zeros(3)), rs.RandomReshuffling(3), mean_square=True, momentum=momentum
+        rs.LeastSquares(X, np.zeros(3)), rs.RandomReshuffling(batches=3), mean_square=True, momentum=momentum
     )
 
     def exact(step):
@@ -326,7 +328,7 @@ DRAWN = rs.SampleWithReplacement(batch_size=2)
 HUGE_RUNS = [
     *(
         (scheme, step, recipe)
-        for scheme in (rs.RandomReshuffling(4), DRAWN)
+        for scheme in (rs.RandomReshuffling(batches=4), DRAWN)
         for step in HUGE
         for recipe in ({}, {"penalty": 0.2}, {"momentum": 0.5}, {"penalty": 0.2, "momentum": 0.5})
     ),
@@ -352,6 +354,6 @@ def test_the_limit_is_infinite_exactly_where_the_mean_square_diverges(seed):
     problem = rs.LeastSquares(X, np.zeros(6), beta_star=np.ones(3), noise=0.3)
     largest = max(np.linalg.norm(batch, 2) ** 2 / 2 for batch in np.split(X, 3))
     for times in (1.5, 2.3, 2.5):
-        run = rs.descend(problem, rs.RandomReshuffling(3), step=times / largest, momentum=0.5)
+        run = rs.descend(problem, rs.RandomReshuffling(batches=3), step=times / largest, momentum=0.5)
         finite = np.isfinite(run.expected_risk(math.inf).total)
         assert finite == run.mean_square_stability().converges

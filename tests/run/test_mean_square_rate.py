@@ -32,7 +32,7 @@ def visit(rows, step):
             rs.SampleReshuffling(batch_size=3, drop_last=True),
             [[list(rows)] for rows in combinations(range(4), 3)],
         ),
-        (rs.RandomReshuffling(2), [list(order) for order in permutations([[0, 1], [2, 3]])]),
+        (rs.RandomReshuffling(batches=2), [list(order) for order in permutations([[0, 1], [2, 3]])]),
     ],
     ids=repr,
 )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse.linalg import aslinearoperator
 
 import reshuffle as rs
-from reshuffle.run.risk import QuadraticForm, linear_form
+from reshuffle.run.modes import QuadraticForm, linear_form
 from tests.oracles import brute_force
 from tests.problems import SCHEMES, case, cases
 
@@ -87,7 +87,7 @@ def test_a_linear_form_at_infinity():
 
 def test_amplitudes_beyond_the_range_of_squares_are_harmless_where_nothing_has_happened_yet():
     problem = rs.gaussian(30, 5, noise=3.0, seed=0)
-    run = rs.descend(problem, rs.RandomReshuffling(3), 1e10)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=3), 1e10)
     np.testing.assert_array_equal(run.risk([0, 20]).total, [run.risk(0).total, np.inf])
     assert run.risk(0).total == pytest.approx(1.0)
     assert run.best_epoch().epoch == 0
@@ -104,4 +104,4 @@ def test_a_singular_covariance_never_gives_a_negative_risk():
     problem = rs.LeastSquares(
         tiny.problem.X, tiny.problem.y, beta_star=tiny.problem.beta_star, covariance=np.outer(v, v), noise=0.0
     )
-    assert (rs.descend(problem, rs.RandomReshuffling(2), 0.05).risk(np.arange(500)).total >= 0).all()
+    assert (rs.descend(problem, rs.RandomReshuffling(batches=2), 0.05).risk(np.arange(500)).total >= 0).all()

@@ -11,13 +11,13 @@ from reshuffle.schemes import Shuffle
 PROBLEM = rs.gaussian(12, 5, noise=0.5, seed=2)
 SCHEMES = [
     rs.FullBatch(),
-    rs.RandomReshuffling(3),
-    rs.Cyclic(3),
-    rs.ShuffleOnce(3),
-    rs.WithReplacement(3),
-    rs.SampleWithReplacement(4),
-    rs.SampleSubsets(4),
-    rs.SampleReshuffling(3),
+    rs.RandomReshuffling(batches=3),
+    rs.Cyclic(batches=3),
+    rs.ShuffleOnce(batches=3),
+    rs.WithReplacement(batches=3),
+    rs.SampleWithReplacement(batch_size=4),
+    rs.SampleSubsets(batch_size=4),
+    rs.SampleReshuffling(batches=3),
 ]
 RECIPES = [{}, {"momentum": 0.3}, {"penalty": 0.1}]
 
@@ -52,14 +52,14 @@ def test_the_matrix_of_an_epoch_is_what_the_error_is_multiplied_by(scheme):
 
 def test_a_penalty_moves_what_no_row_sees():
     problem = rs.gaussian(3, 5, noise=0.5, seed=2)
-    run = rs.descend(problem, rs.Cyclic(3), 0.05, penalty=0.2, start=np.ones(5))
+    run = rs.descend(problem, rs.Cyclic(batches=3), 0.05, penalty=0.2, start=np.ones(5))
     silent = rs.LeastSquares(problem.X, np.zeros(3))
-    moved = rs.descend(silent, rs.Cyclic(3), 0.05, penalty=0.2, start=np.ones(5)).iterate(1)
+    moved = rs.descend(silent, rs.Cyclic(batches=3), 0.05, penalty=0.2, start=np.ones(5)).iterate(1)
     np.testing.assert_allclose(moved, run.epoch.matrix @ np.ones(5), atol=1e-14)
 
 
 def test_what_has_no_answer_says_so_in_one_way():
-    heavy = rs.descend(PROBLEM, rs.RandomReshuffling(2), 0.05, momentum=0.5)
+    heavy = rs.descend(PROBLEM, rs.RandomReshuffling(batches=2), 0.05, momentum=0.5)
     for question in (lambda: heavy.epoch, lambda: heavy.range_assumption, lambda: heavy.risk_interval(3)):
         with pytest.raises(rs.UnsupportedError, match=r"has no answer for Run\(.*momentum=0.5\); it needs"):
             question()
@@ -68,7 +68,7 @@ def test_what_has_no_answer_says_so_in_one_way():
 
 
 def test_a_computation_tells_what_was_not_done_and_why():
-    few = rs.descend(PROBLEM, rs.RandomReshuffling(3), 0.05).computation
+    few = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), 0.05).computation
     assert (few.mean.taken, few.second_moment.taken) == ("exact", "recursion")
     assert "not sampling: the exact mean is affordable" in repr(few)
     many = rs.descend(rs.gaussian(600, 3, seed=1), rs.SampleReshuffling(batch_size=20), alpha=1.0, rtol=0.1)
@@ -83,12 +83,16 @@ def test_a_computation_tells_what_was_not_done_and_why():
     assert "not centred maps: they are for a fresh order in every epoch, at a step that stays" in repr(
         warm.computation
     )
-    insisted = rs.descend(PROBLEM, rs.RandomReshuffling(3), 0.01, method="cavity", rtol=1.0).computation.mean
+    insisted = rs.descend(
+        PROBLEM, rs.RandomReshuffling(batches=3), 0.01, method="cavity", rtol=1.0
+    ).computation.mean
     assert insisted.taken == "cavity"
     assert all(
         "method is 'cavity'" in way.rejected_because for way in insisted.methods if way.name != "cavity"
     )
-    dear = rs.descend(rs.gaussian(60, 3, seed=1), rs.RandomReshuffling(30), 0.01, momentum=0.5, rtol=1.0)
+    dear = rs.descend(
+        rs.gaussian(60, 3, seed=1), rs.RandomReshuffling(batches=30), 0.01, momentum=0.5, rtol=1.0
+    )
     assert "more memory" in dear.computation.mean.methods[0].rejected_because
 
 
@@ -100,7 +104,7 @@ def test_schemes_and_recipes_are_equal_by_value():
         assert sum(other == scheme for other in SCHEMES) == 1
     assert rs.RandomReshuffling([[0, 1], [2]]) == rs.RandomReshuffling([[0, 1], [2]])
     assert rs.RandomReshuffling([[0, 1], [2]]) != rs.RandomReshuffling([[0], [1, 2]])
-    assert rs.ShuffleOnce(8, seed=1) != rs.ShuffleOnce(8, seed=2)
+    assert rs.ShuffleOnce(batches=8, seed=1) != rs.ShuffleOnce(batches=8, seed=2)
     assert rs.FullBatch() != "FullBatch()"
     recipes = [rs.descend(PROBLEM, rs.FullBatch(), [0.1, 0.2], momentum=m).recipe for m in (0.1, 0.1, 0.2)]
     assert recipes[0] == recipes[1] != recipes[2]
@@ -111,14 +115,14 @@ def test_schemes_declare_what_is_random():
     assert [scheme.is_random for scheme in SCHEMES] == [False, True, False, True, True, True, True, True]
     assert not any(scheme.shuffle is Shuffle.FROM_A_LIST for scheme in SCHEMES)
     with pytest.raises(TypeError, match="no fixed order"):
-        rs.RandomReshuffling(2).order(4)
+        rs.RandomReshuffling(batches=2).order(4)
     with pytest.raises(TypeError, match="no list of orders"):
-        rs.Cyclic(2).orders(4)
+        rs.Cyclic(batches=2).orders(4)
 
 
 def test_a_run_in_units_of_its_own_is_the_same_run():
     problem = rs.LeastSquares(PROBLEM.X, PROBLEM.y * 1e95, beta_star=PROBLEM.beta_star * 1e95, noise=0.5e95)
-    found = rs.descend(problem, rs.RandomReshuffling(3), 0.05).expected_risk([1, math.inf])
-    true = rs.descend(PROBLEM, rs.RandomReshuffling(3), 0.05).expected_risk([1, math.inf])
+    found = rs.descend(problem, rs.RandomReshuffling(batches=3), 0.05).expected_risk([1, math.inf])
+    true = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), 0.05).expected_risk([1, math.inf])
     np.testing.assert_allclose(found.total, 1e95 * (1e95 * true.total), rtol=1e-10)
     assert found.error_kind == true.error_kind

@@ -137,18 +137,19 @@ def test_rows_of_rank_one_in_several_columns():
 
 def test_many_fixed_batches_of_rank_one_do_the_same_in_every_order():
     squares = np.random.default_rng(4).exponential(1, 60)
-    found = rs.critical_step(column(squares), rs.RandomReshuffling(30))
+    found = rs.critical_step(column(squares), rs.RandomReshuffling(batches=30))
     pairs = squares.reshape(-1, 2).mean(axis=1)
     assert is_first_end(lambda step: abs(np.prod(1 - step * pairs)), found)
-    assert rs.critical_step(column(squares), rs.RandomReshuffling(30), mean_square=True) == found
+    assert rs.critical_step(column(squares), rs.RandomReshuffling(batches=30), mean_square=True) == found
 
 
 @pytest.mark.parametrize(
     "scheme",
     [
-        rs.SampleReshuffling(batch_size=1), rs.SampleReshuffling(5), rs.SampleReshuffling(5, normalize="equal"),
-        rs.SampleReshuffling(4, normalize="equal"), rs.SampleReshuffling(batch_size=1, normalize="equal"),
-        rs.GroupReshuffling(1, batch_size=1), rs.GroupReshuffling(1, 5, normalize="equal"),
+        rs.SampleReshuffling(batch_size=1), rs.SampleReshuffling(batches=5),
+        rs.SampleReshuffling(batches=5, normalize="equal"),
+        rs.SampleReshuffling(batches=4, normalize="equal"), rs.SampleReshuffling(batch_size=1, normalize="equal"),
+        rs.GroupReshuffling(1, batch_size=1), rs.GroupReshuffling(1, batches=5, normalize="equal"),
     ],
     ids=repr,
 )  # fmt: skip
@@ -177,7 +178,7 @@ def test_samples_that_are_left_out_and_groups_against_all_orders():
 def test_one_sample_per_batch_is_random_reshuffling(mean_square):
     problem = rs.gaussian(6, 2, seed=0)
     alone = rs.critical_step(problem, rs.SampleReshuffling(batch_size=1), mean_square=mean_square)
-    fixed = rs.critical_step(problem, rs.RandomReshuffling(6), mean_square=mean_square)
+    fixed = rs.critical_step(problem, rs.RandomReshuffling(batches=6), mean_square=mean_square)
     assert (alone.error, alone.error_kind) == (0.0, "exact")
     assert alone == pytest.approx(fixed, rel=1e-6 if mean_square else 1e-9)
 
@@ -185,7 +186,7 @@ def test_one_sample_per_batch_is_random_reshuffling(mean_square):
 def test_a_run_of_one_sample_per_batch_is_exact():
     problem = rs.gaussian(6, 2, noise=0.5, seed=0)
     alone = rs.descend(problem, rs.SampleReshuffling(batch_size=1), step=0.3)
-    fixed = rs.descend(problem, rs.RandomReshuffling(6), step=0.3)
+    fixed = rs.descend(problem, rs.RandomReshuffling(batches=6), step=0.3)
     assert alone.method == fixed.method == "exact"
     assert alone.risk(5).total == pytest.approx(fixed.risk(5).total, rel=1e-12)
     assert alone.risk(5).error == 0
@@ -195,7 +196,9 @@ def test_a_run_of_one_sample_per_batch_is_exact():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", [rs.SampleReshuffling(3), rs.SampleReshuffling(5)], ids=repr)
+@pytest.mark.parametrize(
+    "scheme", [rs.SampleReshuffling(batches=3), rs.SampleReshuffling(batches=5)], ids=repr
+)
 def test_mean_squares_of_few_samples_against_all_orders(scheme):
     X = np.random.default_rng(3).standard_normal((6, 1)) * np.array([[3.0], [1], [1], [1], [1], [0.5]])
     found = rs.critical_step(rs.LeastSquares(X, np.zeros(6)), scheme, mean_square=True)
@@ -208,7 +211,7 @@ def test_mean_squares_of_few_samples_against_all_orders(scheme):
 @pytest.mark.slow
 def test_a_searched_mean_square_covers_the_exact_one(monkeypatch):
     X = np.random.default_rng(3).standard_normal((6, 1)) * np.array([[3.0], [1], [1], [1], [1], [0.5]])
-    problem, scheme = rs.LeastSquares(X, np.zeros(6)), rs.SampleReshuffling(5)
+    problem, scheme = rs.LeastSquares(X, np.zeros(6)), rs.SampleReshuffling(batches=5)
     exact = rs.critical_step(problem, scheme, mean_square=True)
     monkeypatch.setattr(critical_steps, "_is_drawn", lambda *rest, **options: True)
     found = rs.critical_step(problem, scheme, mean_square=True)

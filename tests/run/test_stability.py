@@ -67,13 +67,13 @@ def test_the_critical_step_is_the_first_crossing(n, p, batches, seed, equal):
 
 @pytest.mark.parametrize(("n", "p", "batches"), [(60, 90, 2), (60, 20, 3), (24, 12, 6)])
 def test_the_critical_step_separates_convergence_from_divergence(n, p, batches):
-    problem, scheme = rs.gaussian(n, p, seed=n), rs.RandomReshuffling(batches)
+    problem, scheme = rs.gaussian(n, p, seed=n), rs.RandomReshuffling(batches=batches)
     critical = rs.critical_step(problem, scheme)
     assert rs.descend(problem, scheme, critical * (1 - 1e-8)).stability().converges
     assert not rs.descend(problem, scheme, critical * (1 + 1e-8)).stability().converges
 
 
-@pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.WithReplacement(4)])
+@pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.WithReplacement(batches=4)])
 def test_full_batch_and_replacement_stop_at_two_over_the_norm(scheme):
     problem = rs.gaussian(40, 30, seed=1)
     norm = np.linalg.norm(problem.X.T @ problem.X / 40, 2)
@@ -83,17 +83,17 @@ def test_full_batch_and_replacement_stop_at_two_over_the_norm(scheme):
 def test_orthogonal_batches_stop_at_the_largest_of_their_own_steps():
     X = np.diag([1.0, 2.0, 3.0])
     problem = rs.LeastSquares(X, np.ones(3))
-    assert rs.critical_step(problem, rs.RandomReshuffling(3)) == pytest.approx(2 / 9, rel=1e-9)
+    assert rs.critical_step(problem, rs.RandomReshuffling(batches=3)) == pytest.approx(2 / 9, rel=1e-9)
 
 
 def test_an_ill_conditioned_problem_has_the_critical_step_of_its_large_part():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20, 3)) * [1.0, 1.0, 1e-9]
-    whole = rs.critical_step(rs.LeastSquares(X, np.ones(20)), rs.RandomReshuffling(2))
-    part = rs.critical_step(rs.LeastSquares(X[:, :2], np.ones(20)), rs.RandomReshuffling(2))
+    whole = rs.critical_step(rs.LeastSquares(X, np.ones(20)), rs.RandomReshuffling(batches=2))
+    part = rs.critical_step(rs.LeastSquares(X[:, :2], np.ones(20)), rs.RandomReshuffling(batches=2))
     assert whole <= part * (1 + 1e-8)
     assert (
-        rs.descend(rs.LeastSquares(X, np.ones(20)), rs.RandomReshuffling(2), 0.5 * whole)
+        rs.descend(rs.LeastSquares(X, np.ones(20)), rs.RandomReshuffling(batches=2), 0.5 * whole)
         .stability()
         .converges
     )
@@ -119,12 +119,14 @@ def test_a_mode_that_flips_for_ever_does_not_converge():
 def test_convergence_that_nobody_will_see_comes_with_advice(recipe):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 3)) * [1.0, 1.0, 1e6]
-    run = rs.descend(rs.LeastSquares(X, X[:, 0]), rs.RandomReshuffling(2), 1e-13, **recipe)
+    run = rs.descend(rs.LeastSquares(X, X[:, 0]), rs.RandomReshuffling(batches=2), 1e-13, **recipe)
     found = run.stability()
     assert found.converges
     assert "epochs; the columns of X differ in size by a factor of 1e+06: scale them" in found.advice
     assert found.advice in repr(found)
-    scaled = rs.descend(rs.LeastSquares(X / [1.0, 1.0, 1e6], X[:, 0]), rs.RandomReshuffling(2), 0.1, **recipe)
+    scaled = rs.descend(
+        rs.LeastSquares(X / [1.0, 1.0, 1e6], X[:, 0]), rs.RandomReshuffling(batches=2), 0.1, **recipe
+    )
     assert scaled.stability().advice == ""
     assert "advice" not in repr(scaled.stability())
 
@@ -140,7 +142,9 @@ def test_how_long_a_factor_takes_is_told_where_the_rate_rounds_to_one():
 def test_a_mode_that_all_but_touches_one_is_followed_to_its_first_crossing(excess):
     """In one dimension visits commute: the rate is a product whose crossings are roots of a polynomial."""
     rows = np.array([2.0, 1.0, 2.0 + excess, 0.0])
-    found = rs.critical_step(rs.LeastSquares(rows[:, np.newaxis], np.ones(4)), rs.RandomReshuffling(4))
+    found = rs.critical_step(
+        rs.LeastSquares(rows[:, np.newaxis], np.ones(4)), rs.RandomReshuffling(batches=4)
+    )
     product = prod(Polynomial([1.0, -(row**2)]) for row in rows)
     crossings = np.concatenate([(product - 1).roots(), (product + 1).roots()])
     real = crossings[np.abs(crossings.imag) < 1e-12].real
@@ -151,5 +155,5 @@ def test_a_mode_that_all_but_touches_one_is_followed_to_its_first_crossing(exces
 def test_a_mode_that_stands_still_at_one_step_alone(scale):
     """(1 - 4 step)^2 (1 - step) touches one at 3/4: there, and only there before 1.0888, nothing moves."""
     problem = rs.LeastSquares(scale * np.array([[2.0], [1.0], [2.0], [0.0]]), np.ones(4))
-    found = rs.critical_step(problem, rs.RandomReshuffling(4))
+    found = rs.critical_step(problem, rs.RandomReshuffling(batches=4))
     assert found * scale**2 == pytest.approx(0.75, rel=2e-9)

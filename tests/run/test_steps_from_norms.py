@@ -73,10 +73,10 @@ def test_an_iteration_that_does_not_end_is_replaced(monkeypatch):
         rs.WithReplacement([[0, 3, 4], [1], [2, 5]]),
         rs.WithReplacement(batch_size=4, drop_last=True),
         rs.SampleWithReplacement(batch_size=2),
-        rs.RandomReshuffling(1),
+        rs.RandomReshuffling(batches=1),
         rs.RandomReshuffling(batch_size=4, drop_last=True),
         rs.SampleReshuffling(batch_size=4, drop_last=True),
-        rs.SampleReshuffling(1, normalize="equal"),
+        rs.SampleReshuffling(batches=1, normalize="equal"),
     ],
     ids=str,
 )

@@ -39,7 +39,7 @@ def test_an_optimum_after_billions_of_epochs_is_found():
 
 def test_a_late_optimum_is_found_to_the_epoch():
     problem = rs.gaussian(60, 40, noise=1.0, seed=4)
-    run = rs.descend(problem, rs.RandomReshuffling(3), alpha=1e-4)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=3), alpha=1e-4)
     best = run.best_epoch()
     window = best.epoch + np.arange(-2000, 2001)
     assert best.epoch > 5000
@@ -48,7 +48,7 @@ def test_a_late_optimum_is_found_to_the_epoch():
 
 
 def test_without_noise_the_best_time_is_never():
-    run = rs.descend(rs.gaussian(40, 10, noise=0.0, seed=1), rs.RandomReshuffling(4), alpha=0.5)
+    run = rs.descend(rs.gaussian(40, 10, noise=0.0, seed=1), rs.RandomReshuffling(batches=4), alpha=0.5)
     assert run.best_epoch().risk < 1e-25
 
 
@@ -96,10 +96,10 @@ def test_what_was_not_searched_is_reported_as_error():
 @pytest.mark.parametrize(
     ("scheme", "options"),
     [
-        (rs.RandomReshuffling(3), {"method": "cavity"}),
-        (rs.RandomReshuffling(3), {"method": "sampling", "rtol": 0.1}),
-        (rs.RandomReshuffling(3), {"method": "sampling", "rtol": 0.1, "momentum": 0.3}),
-        (rs.ShuffleOnce(8), {"rtol": 0.1}),
+        (rs.RandomReshuffling(batches=3), {"method": "cavity"}),
+        (rs.RandomReshuffling(batches=3), {"method": "sampling", "rtol": 0.1}),
+        (rs.RandomReshuffling(batches=3), {"method": "sampling", "rtol": 0.1, "momentum": 0.3}),
+        (rs.ShuffleOnce(batches=8), {"rtol": 0.1}),
     ],
 )
 def test_the_risk_at_the_best_epoch_has_its_error(scheme, options):
@@ -108,6 +108,6 @@ def test_the_risk_at_the_best_epoch_has_its_error(scheme, options):
     at = rs.descend(problem, scheme, 0.05, **options).risk(best.epoch)
     assert best.risk_error == float(at.error) > 0
     assert " +- " in repr(best)
-    exact = rs.descend(problem, rs.RandomReshuffling(3), 0.05).best_epoch()
+    exact = rs.descend(problem, rs.RandomReshuffling(batches=3), 0.05).best_epoch()
     assert exact.risk_error == 0
     assert " +- " not in repr(exact)

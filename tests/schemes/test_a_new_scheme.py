@@ -53,7 +53,7 @@ def every_run(problem, epochs):
 
 @pytest.mark.parametrize("epochs", [0, 1, 2, 4])
 def test_its_mean_and_its_second_moment_are_those_of_every_order(problem, epochs):
-    run = rs.descend(problem, RandomRotation(3), STEP)
+    run = rs.descend(problem, RandomRotation(batches=3), STEP)
     states = list(every_run(problem, epochs))
     assert run.risk(epochs).total == pytest.approx(np.square(np.mean(states, axis=0)).sum(), rel=1e-12)
     expected = np.mean([np.square(state).sum() for state in states])
@@ -62,7 +62,7 @@ def test_its_mean_and_its_second_moment_are_those_of_every_order(problem, epochs
 
 
 def test_every_other_question_has_an_answer(problem):
-    run = rs.descend(problem, RandomRotation(3), STEP)
+    run = rs.descend(problem, RandomRotation(batches=3), STEP)
     A = np.mean([A for A, _ in epochs_of(problem)], axis=0)
     np.testing.assert_allclose(run.epoch.matrix, A, atol=1e-14)
     assert run.stability().rate == pytest.approx(np.abs(np.linalg.eigvals(A)).max(), rel=1e-12)
@@ -71,17 +71,19 @@ def test_every_other_question_has_an_answer(problem):
     assert run.mean_square_stability().rate == pytest.approx(rate, rel=1e-7)
     limit = np.linalg.solve(np.eye(P) - A, np.mean([inputs for _, inputs in epochs_of(problem)], axis=0))
     np.testing.assert_allclose(run.limit().parameters, limit @ problem.y, rtol=1e-11)
-    step = rs.critical_step(problem, RandomRotation(3))
-    assert rs.descend(problem, RandomRotation(3), 0.99 * step).converges
-    assert not rs.descend(problem, RandomRotation(3), 1.01 * step).converges
-    heavy = rs.descend(problem, RandomRotation(3), STEP, momentum=0.5).expected_risk(math.inf)
+    step = rs.critical_step(problem, RandomRotation(batches=3))
+    assert rs.descend(problem, RandomRotation(batches=3), 0.99 * step).converges
+    assert not rs.descend(problem, RandomRotation(batches=3), 1.01 * step).converges
+    heavy = rs.descend(problem, RandomRotation(batches=3), STEP, momentum=0.5).expected_risk(math.inf)
     assert heavy.error <= 1e-12 * heavy.total
     assert "recursion" in repr(run.computation)
 
 
 def test_it_is_simulated(problem):
-    exact = rs.descend(problem, RandomRotation(3), STEP).expected_risk(4)
-    drawn = rs.simulate(problem, RandomRotation(3), STEP, epochs=4, runs=4000, fresh_noise=True, seed=1)
+    exact = rs.descend(problem, RandomRotation(batches=3), STEP).expected_risk(4)
+    drawn = rs.simulate(
+        problem, RandomRotation(batches=3), STEP, epochs=4, runs=4000, fresh_noise=True, seed=1
+    )
     assert abs(drawn.expected_risk.mean - exact.total) <= 4 * drawn.expected_risk.standard_error
 
 
@@ -92,7 +94,7 @@ def test_what_it_declares_wrongly_is_refused():
     class InOrder(Backwards):
         shuffle = rs.Shuffle.NEVER
 
-    for scheme in (Backwards(3), InOrder(3)):
+    for scheme in (Backwards(batches=3), InOrder(batches=3)):
         with pytest.raises(TypeError, match=r"is_symmetric must be False"):
             rs.descend(rs.gaussian(N, P, noise=0.4), scheme, STEP).risk(1)
 
@@ -102,7 +104,7 @@ def test_a_scheme_that_draws_samples_for_every_step_must_say_how():
         shuffle, unit = rs.Shuffle.EVERY_STEP, rs.Unit.SAMPLE
 
     with pytest.raises(TypeError, match="Unfinished must have a method draw"):
-        next(Unfinished(3).draw(N, np.random.default_rng(0), 2))
+        next(Unfinished(batches=3).draw(N, np.random.default_rng(0), 2))
 
 
 @pytest.mark.parametrize("shuffle", [rs.Shuffle.NEVER, rs.Shuffle.EVERY_EPOCH, rs.Shuffle.FROM_A_LIST])

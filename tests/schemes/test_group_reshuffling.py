@@ -90,7 +90,7 @@ def test_momentum_and_penalty_walk_over_all_cuts(arguments):
 
 
 @pytest.mark.parametrize(
-    "scheme", [rs.GroupReshuffling(3, 2), rs.GroupReshuffling(3, batch_size=5)], ids=repr
+    "scheme", [rs.GroupReshuffling(3, batches=2), rs.GroupReshuffling(3, batch_size=5)], ids=repr
 )
 def test_the_cavity_equation_of_two_batches_is_exact(scheme):
     problem = case(24, 7, 1, noise=0.5).problem
@@ -106,7 +106,7 @@ def test_the_cavity_equation_of_three_batches_is_off_by_what_it_says():
     for samples in (10, 40):
         problem = rs.gaussian(3 * samples, 5, noise=0.5, seed=2)
         exact, cavity = (
-            rs.descend(problem, rs.GroupReshuffling(3, 3), alpha=1.0, method=way, rtol=0.1)
+            rs.descend(problem, rs.GroupReshuffling(3, batches=3), alpha=1.0, method=way, rtol=0.1)
             for way in ("exact", "cavity")
         )
         off = np.linalg.norm(cavity.iterate(5) - exact.iterate(5))
@@ -152,7 +152,7 @@ def test_what_does_not_fit_is_named():
     with pytest.raises(ValueError, match="rows must be a whole number"):
         rs.GroupReshuffling(0, batch_size=1)
     with pytest.raises(rs.BudgetError, match="at most 3"):
-        rs.descend(problem, rs.GroupReshuffling(2, 4), 0.1, method="exact").iterate(1)
+        rs.descend(problem, rs.GroupReshuffling(2, batches=4), 0.1, method="exact").iterate(1)
     assert rs.GroupReshuffling(2, batch_size=3) != rs.GroupReshuffling(3, batch_size=3)
 
 

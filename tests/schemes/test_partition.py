@@ -35,7 +35,7 @@ def test_batches_of_a_size_are_those_of_a_data_loader(n, batch_size, drop_last):
 def test_a_number_of_batches_differs_by_at_most_one_row(n, batches):
     if batches > n:
         return
-    members = rs.RandomReshuffling(batches).partition(n)
+    members = rs.RandomReshuffling(batches=batches).partition(n)
     assert [rows.tolist() for rows in members] == [
         part.tolist() for part in np.array_split(np.arange(n), batches)
     ]
@@ -77,7 +77,7 @@ def test_rows_that_are_never_visited_teach_nothing(n, p):
     )
     for kind in KINDS.values():
         run = rs.descend(tiny.problem, kind(batch_size=3, drop_last=True), tiny.step, start=tiny.start)
-        same = rs.descend(kept, kind(3), tiny.step, start=tiny.start)
+        same = rs.descend(kept, kind(batches=3), tiny.step, start=tiny.start)
         for epochs in (0, 1, 50, math.inf):
             close(run.iterate(epochs), same.iterate(epochs), 1e-10)
             assert run.risk(epochs).total == pytest.approx(same.risk(epochs).total, rel=1e-9)
@@ -86,7 +86,7 @@ def test_rows_that_are_never_visited_teach_nothing(n, p):
         assert run.stability().converges
         assert run.stability().rate == pytest.approx(same.stability().rate)
         assert rs.critical_step(tiny.problem, kind(batch_size=3, drop_last=True)) == pytest.approx(
-            rs.critical_step(kept, kind(3)), rel=1e-8
+            rs.critical_step(kept, kind(batches=3)), rel=1e-8
         )
         loss = np.sum((tiny.problem.y - tiny.problem.X @ run.iterate(4)) ** 2) / (2 * n)
         assert run.training_loss(4) == pytest.approx(loss)
@@ -188,6 +188,22 @@ def test_more_draws_in_a_batch_than_there_are_rows_are_as_many_as_rows():
 
 def test_schemes_say_how_they_cut():
     assert (
-        repr(rs.RandomReshuffling(4, normalize="equal")) == "RandomReshuffling(batches=4, normalize='equal')"
+        repr(rs.RandomReshuffling(batches=4, normalize="equal"))
+        == "RandomReshuffling(batches=4, normalize='equal')"
     )
     assert repr(rs.WithReplacement(batch_size=8)) == "WithReplacement(batch_size=8)"
+
+
+def test_a_number_without_a_name_warns_and_works_for_one_release():
+    words = "write batches=3 for 3 batches or batch_size=3 for batches of 3 rows"
+    for kind in (rs.RandomReshuffling, rs.SampleReshuffling, rs.WithReplacement, rs.Cyclic, rs.ShuffleOnce):
+        with pytest.warns(
+            DeprecationWarning, match=f"the number 3 of {kind.__name__} must have a name.*{words}"
+        ):
+            assert kind(3) == kind(batches=3)
+    with pytest.warns(DeprecationWarning, match="write batch_size=3 for batches of 3 rows"):
+        assert rs.SampleSubsets(3) == rs.SampleSubsets(batch_size=3)
+    with pytest.warns(DeprecationWarning, match="the number 4 of GroupReshuffling"):
+        assert rs.GroupReshuffling(3, np.int64(4)) == rs.GroupReshuffling(3, batches=4)
+    # Rows of each batch mean one thing alone.
+    assert rs.RandomReshuffling([[0], [1]]).steps(2) == 2

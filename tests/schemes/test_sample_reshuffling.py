@@ -61,7 +61,7 @@ def test_five_batches_and_more_are_within_their_error():
         for method in ("cavity", "sampling"):
             run = rs.descend(
                 tiny.problem,
-                rs.SampleReshuffling(len(sizes)),
+                rs.SampleReshuffling(batches=len(sizes)),
                 tiny.step,
                 method=method,
                 rtol=1e-15,
@@ -80,13 +80,13 @@ def test_five_batches_and_more_are_within_their_error():
 
 def test_batches_of_one_sample_are_random_reshuffling_of_single_rows():
     problem = case(4, 3, 1).problem
-    shuffled = rs.descend(problem, rs.SampleReshuffling(4), 0.1)
-    close(shuffled.epoch.Z, rs.descend(problem, rs.RandomReshuffling(4), 0.1).epoch.Z)
+    shuffled = rs.descend(problem, rs.SampleReshuffling(batches=4), 0.1)
+    close(shuffled.epoch.Z, rs.descend(problem, rs.RandomReshuffling(batches=4), 0.1).epoch.Z)
 
 
 def test_one_batch_is_full_batch():
     problem = case(9, 4, 1).problem
-    close(rs.descend(problem, rs.SampleReshuffling(1), 0.1).epoch.Z, problem.X.T @ problem.X / 9)
+    close(rs.descend(problem, rs.SampleReshuffling(batches=1), 0.1).epoch.Z, problem.X.T @ problem.X / 9)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_the_simulator_shares_noise_in_pairs_of_shuffled_samples():
 
 def test_the_critical_step_is_where_the_rate_is_one():
     problem = case(12, 4, 1).problem
-    scheme = rs.SampleReshuffling(3)
+    scheme = rs.SampleReshuffling(batches=3)
     critical = rs.critical_step(problem, scheme)
     assert rs.descend(problem, scheme, 0.999 * critical).stability().converges
     assert not rs.descend(problem, scheme, 1.001 * critical).stability().converges
@@ -144,7 +144,7 @@ def test_batches_of_shuffled_samples_have_no_members():
 def test_too_many_batches_for_the_exact_mean():
     problem = rs.gaussian(20, 3, seed=0)
     with pytest.raises(rs.BudgetError, match=r"batches is 5, but .* at most 4; .*method=\"auto\""):
-        rs.descend(problem, rs.SampleReshuffling(5), 0.01, method="exact").risk(1)
+        rs.descend(problem, rs.SampleReshuffling(batches=5), 0.01, method="exact").risk(1)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_few_samples_are_followed_through_all_cuts(arguments, sizes, divisors, r
 def test_more_ways_than_a_number_can_hold_are_not_enumerated():
     problem = rs.gaussian(2000, 2, noise=0.5, seed=0)
     for batches in (2, 200):
-        scheme = rs.SampleReshuffling(batches)
+        scheme = rs.SampleReshuffling(batches=batches)
         assert Walk(scheme, 2000).visits == math.inf
         assert rs.descend(problem, scheme, 0.01, momentum=0.5).method == "cavity"
-    assert Walk(rs.SampleReshuffling(2), 4).visits == 6 + 6
+    assert Walk(rs.SampleReshuffling(batches=2), 4).visits == 6 + 6

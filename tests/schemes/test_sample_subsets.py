@@ -49,13 +49,13 @@ def test_one_row_is_with_replacement_and_all_rows_are_the_full_batch():
         run = rs.descend(tiny.problem, scheme, 0.1, momentum=0.3)
         return run.expected_risk(epochs)
 
-    one, other = risks(rs.SampleSubsets(1)), risks(rs.SampleWithReplacement(1))
+    one, other = risks(rs.SampleSubsets(batch_size=1)), risks(rs.SampleWithReplacement(batch_size=1))
     close(one.total, other.total)
     for size in (6, 9):
-        whole, full = risks(rs.SampleSubsets(size)), risks(rs.FullBatch())
+        whole, full = risks(rs.SampleSubsets(batch_size=size)), risks(rs.FullBatch())
         close(whole.total, full.total)
         assert not whole.spread.any()
-    assert rs.descend(rs.gaussian(1, 2), rs.SampleSubsets(1), 0.1).expected_risk(3).spread == 0
+    assert rs.descend(rs.gaussian(1, 2), rs.SampleSubsets(batch_size=1), 0.1).expected_risk(3).spread == 0
 
 
 def test_the_mean_square_is_that_of_all_subsets():
@@ -69,7 +69,7 @@ def test_the_mean_square_is_that_of_all_subsets():
         two, one = (np.mean([np.kron(A, A) for A in each], axis=0) for each in (maps, last))
         return one @ two @ two
 
-    scheme = rs.SampleSubsets(2)
+    scheme = rs.SampleSubsets(batch_size=2)
     rate = np.abs(np.linalg.eigvals(moments(step))).max()
     found = rs.descend(tiny.problem, scheme, step).mean_square_stability()
     assert found.rate == pytest.approx(rate, rel=1e-7)
@@ -79,12 +79,12 @@ def test_the_mean_square_is_that_of_all_subsets():
     assert rs.critical_step(tiny.problem, scheme) == pytest.approx(
         rs.critical_step(tiny.problem, rs.FullBatch()), rel=1e-8
     )
-    assert critical > rs.critical_step(tiny.problem, rs.SampleWithReplacement(2), mean_square=True)
+    assert critical > rs.critical_step(tiny.problem, rs.SampleWithReplacement(batch_size=2), mean_square=True)
 
 
 def test_it_is_simulated():
     problem = rs.gaussian(20, 4, noise=0.5, seed=1)
-    scheme = rs.SampleSubsets(8)
+    scheme = rs.SampleSubsets(batch_size=8)
     drawn = next(scheme.draw(20, np.random.default_rng(0), 50))
     assert drawn.shape == (50, 20)
     for rows in (drawn[:, :8], drawn[:, 8:16], drawn[:, 16:]):
@@ -93,7 +93,7 @@ def test_it_is_simulated():
     found = rs.simulate(problem, scheme, 0.2, epochs=[1, 10], runs=4000, fresh_noise=True, seed=3)
     assert (np.abs(found.spread.mean - exact.spread) <= 4 * found.spread.standard_error).all()
     # With replacement the spread would be 19/12 as large at first.
-    other = rs.descend(problem, rs.SampleWithReplacement(8), 0.2).expected_risk([1, 10])
+    other = rs.descend(problem, rs.SampleWithReplacement(batch_size=8), 0.2).expected_risk([1, 10])
     assert (np.abs(found.spread.mean - other.spread) > 4 * found.spread.standard_error).all()
 
 
@@ -106,4 +106,4 @@ def test_every_order_knows_the_oracle():
 def test_bad_sizes_are_refused():
     for size in (0, None, 2.5):
         with pytest.raises(ValueError, match="batch_size"):
-            rs.SampleSubsets(size)
+            rs.SampleSubsets(batch_size=size)

@@ -28,26 +28,28 @@ def cut(n, batches, kept=None):
 
 
 def reshuffled(n, batches):
-    return rs.RandomReshuffling(batches), every_order.epochs_reshuffled(*cut(n, batches))
+    return rs.RandomReshuffling(batches=batches), every_order.epochs_reshuffled(*cut(n, batches))
 
 
 def cyclic(n, batches):
-    return rs.Cyclic(batches), [every_order.batches_in(range(batches), *cut(n, batches))]
+    return rs.Cyclic(batches=batches), [every_order.batches_in(range(batches), *cut(n, batches))]
 
 
 def replaced(n, batches):
-    return rs.WithReplacement(batches), every_order.epochs_with_replacement(*cut(n, batches))
+    return rs.WithReplacement(batches=batches), every_order.epochs_with_replacement(*cut(n, batches))
 
 
 def scattered(n, batches):
     """Batches whose rows are not in the order of the problem."""
     parts = [list(range(n))[::-1][start::batches] for start in range(batches)]
-    return rs.RandomReshuffling(parts), every_order.epochs_reshuffled(parts, [len(part) for part in parts])
+    return rs.RandomReshuffling(batches=parts), every_order.epochs_reshuffled(
+        parts, [len(part) for part in parts]
+    )
 
 
 def shuffled_samples(n, batches):
     sizes = [len(part) for part in cut(n, batches)[0]]
-    return rs.SampleReshuffling(batches), epochs_of_shuffled_samples(n, sizes)
+    return rs.SampleReshuffling(batches=batches), epochs_of_shuffled_samples(n, sizes)
 
 
 def drawn_samples(n, batches):
@@ -186,8 +188,11 @@ def test_rows_that_a_stage_leaves_out():
 def test_one_stage_is_the_scheme_itself(recipe):
     tiny, asked = case(8, 3, 4, equal=False, seed=3), [0, 1, 7, math.inf]
     for scheme in (
-        rs.RandomReshuffling(tiny.partition), rs.Cyclic(tiny.partition), rs.WithReplacement(4), rs.FullBatch(),
-    ):  # fmt: skip
+        rs.RandomReshuffling(batches=tiny.partition),
+        rs.Cyclic(batches=tiny.partition),
+        rs.WithReplacement(batches=4),
+        rs.FullBatch(),
+    ):
         one, other = (
             rs.descend(tiny.problem, made, step=0.1, start=tiny.start, **RECIPES[recipe])
             for made in (scheme, rs.Stages([(None, scheme)]))
@@ -203,8 +208,8 @@ def test_one_stage_is_the_scheme_itself(recipe):
 
 def test_the_limit_and_stability_are_those_of_the_last_stage():
     tiny = case(12, 4, 3)
-    last = rs.RandomReshuffling(3)
-    scheme = rs.Stages([(5, rs.RandomReshuffling(6)), (math.inf, last)])
+    last = rs.RandomReshuffling(batches=3)
+    scheme = rs.Stages([(5, rs.RandomReshuffling(batches=6)), (math.inf, last)])
     for recipe in RECIPES.values():
         one, other = (rs.descend(tiny.problem, made, step=0.1, **recipe) for made in (last, scheme))
         close(other.limit().parameters, one.limit().parameters, 1e-10)
@@ -225,7 +230,9 @@ def test_what_no_row_sees_fades_by_the_visits_of_each_stage():
 
 def test_a_stage_that_diverges_and_one_that_settles():
     tiny = case(12, 3, 3)
-    run = rs.descend(tiny.problem, rs.Stages([(4000, rs.Cyclic(12)), (None, rs.FullBatch())]), step=0.9)
+    run = rs.descend(
+        tiny.problem, rs.Stages([(4000, rs.Cyclic(batches=12)), (None, rs.FullBatch())]), step=0.9
+    )
     assert np.isinf(run.iterate([4000, 4001])).all()
     assert np.isinf(run.risk([4000, 4001]).total).all()
     close(run.iterate(math.inf), np.linalg.lstsq(tiny.problem.X, tiny.problem.y, rcond=None)[0], 1e-10)
@@ -235,7 +242,7 @@ def test_a_stage_that_diverges_and_one_that_settles():
 @pytest.mark.slow
 def test_best_epoch_looks_at_all_stages():
     problem = rs.gaussian(40, 20, noise=1.0, seed=2)
-    small, large = rs.RandomReshuffling(4), rs.RandomReshuffling(2)
+    small, large = rs.RandomReshuffling(batches=4), rs.RandomReshuffling(batches=2)
     for lengths in ((30, None), (3, None), (3, 60)):
         scheme = rs.Stages(list(zip(lengths, (small, large), strict=True)))
         run = rs.descend(problem, scheme, step=0.1)
@@ -245,7 +252,7 @@ def test_best_epoch_looks_at_all_stages():
         close(found.risk, risks.min())
         assert found.error == 0
     # The first stage settles where the last one ends, but there is something better in between.
-    there_and_back = [(3000, rs.FullBatch()), (40, rs.Cyclic(8)), (None, rs.FullBatch())]
+    there_and_back = [(3000, rs.FullBatch()), (40, rs.Cyclic(batches=8)), (None, rs.FullBatch())]
     run = rs.descend(problem, rs.Stages(there_and_back), step=0.3, start=problem.beta_star)
     risks = run.risk(np.arange(3400)).total
     assert run.best_epoch().epoch == risks.argmin()
@@ -253,14 +260,14 @@ def test_best_epoch_looks_at_all_stages():
 
 def test_errors_of_stages_that_are_not_exact():
     problem = rs.gaussian(40, 5, noise=0.5, seed=4)
-    exact, wild = rs.RandomReshuffling(4), rs.SampleReshuffling(batch_size=5)
+    exact, wild = rs.RandomReshuffling(batches=4), rs.SampleReshuffling(batch_size=5)
     runs = {
         name: rs.descend(problem, rs.Stages([(3, first), (None, second)]), step=0.2, momentum=0.3, **method)
         for name, first, second, method in (
-            ("exact", exact, rs.RandomReshuffling(2), {}),
+            ("exact", exact, rs.RandomReshuffling(batches=2), {}),
             ("cavity", exact, wild, {"rtol": 0.05}),
             ("first", wild, exact, {"rtol": 0.05}),
-            ("sampling", rs.RandomReshuffling(8), wild, {"method": "sampling", "rtol": 0.05}),
+            ("sampling", rs.RandomReshuffling(batches=8), wild, {"method": "sampling", "rtol": 0.05}),
         )
     }
     assert [run.method for run in runs.values()] == ["exact", "cavity", "cavity", "sampling"]
@@ -279,24 +286,24 @@ def test_errors_of_stages_that_are_not_exact():
 
 def test_simulation_goes_through_the_stages():
     tiny = case(6, 3, 2)
-    scheme = rs.Stages([(2, rs.Cyclic(3)), (1, rs.FullBatch()), (None, rs.Cyclic(2))])
+    scheme = rs.Stages([(2, rs.Cyclic(batches=3)), (1, rs.FullBatch()), (None, rs.Cyclic(batches=2))])
     steps = rs.PerVisit(lambda visit: 0.1 / (1 + visit))
     run = rs.descend(tiny.problem, scheme, steps, momentum=0.5, penalty=0.1)
     real = rs.simulate(tiny.problem, scheme, steps, momentum=0.5, penalty=0.1, epochs=[1, 2, 3, 5], runs=4)
     close(real.iterate.mean, run.iterate([1, 2, 3, 5]))
     # An order that is drawn once is drawn where its stage begins, and only simulated.
-    kept = rs.Stages([(2, rs.FullBatch()), (None, rs.ShuffleOnce(3))])
+    kept = rs.Stages([(2, rs.FullBatch()), (None, rs.ShuffleOnce(batches=3))])
     assert np.isfinite(rs.simulate(tiny.problem, kept, step=0.1, epochs=4, runs=10).iterate.mean).all()
     with pytest.raises(rs.UnsupportedError, match=r"simulate\(\.\.\.\)"):
         rs.descend(tiny.problem, kept, step=0.1)
 
 
 def test_schemes_are_equal_if_their_stages_are():
-    one = rs.Stages([(2, rs.Cyclic(3)), (None, rs.FullBatch())])
-    assert one == rs.Stages([(2, rs.Cyclic(3)), (math.inf, rs.FullBatch())])
-    assert one != rs.Stages([(3, rs.Cyclic(3)), (None, rs.FullBatch())])
-    assert hash(one) == hash(rs.Stages(((2.0, rs.Cyclic(3)), (None, rs.FullBatch()))))
-    assert repr(rs.Stages([(2, rs.Cyclic(3))])) == "Stages([(2, Cyclic(batches=3))])"
+    one = rs.Stages([(2, rs.Cyclic(batches=3)), (None, rs.FullBatch())])
+    assert one == rs.Stages([(2, rs.Cyclic(batches=3)), (math.inf, rs.FullBatch())])
+    assert one != rs.Stages([(3, rs.Cyclic(batches=3)), (None, rs.FullBatch())])
+    assert hash(one) == hash(rs.Stages(((2.0, rs.Cyclic(batches=3)), (None, rs.FullBatch()))))
+    assert repr(rs.Stages([(2, rs.Cyclic(batches=3))])) == "Stages([(2, Cyclic(batches=3))])"
 
 
 @pytest.mark.parametrize(
@@ -304,19 +311,19 @@ def test_schemes_are_equal_if_their_stages_are():
     [
         ([], "stages must be a list of pairs"),
         (None, "stages must be a list of pairs"),
-        (rs.Cyclic(2), "stages must be a list of pairs"),
-        ([rs.Cyclic(2)], r"stages\[0\] must be a pair"),
-        ([(1, rs.Cyclic(2), 3)], r"stages\[0\] must be a pair"),
-        ([(0, rs.Cyclic(2))], r"epochs of stages\[0\] must be a whole number of at least 1, but it is 0"),
-        ([(-1, rs.Cyclic(2))], "whole number of at least 1"),
-        ([(1.5, rs.Cyclic(2))], "whole number of at least 1"),
-        ([(math.nan, rs.Cyclic(2))], "whole number of at least 1"),
-        ([(-math.inf, rs.Cyclic(2))], "whole number of at least 1"),
-        ([("2", rs.Cyclic(2))], "whole number of at least 1"),
-        ([(None, rs.Cyclic(2)), (None, rs.Cyclic(2))], r"stages\[0\] must be .* since others follow"),
-        ([(math.inf, rs.Cyclic(2)), (1, rs.Cyclic(2))], r"stages\[0\] must be .* since others follow"),
-        ([(1, rs.Stages([(None, rs.Cyclic(2))]))], "must not have stages itself"),
-        ([(1, rs.Stages([(1, rs.Cyclic(2)), (2, rs.Cyclic(2))]))], "must not have stages itself"),
+        (rs.Cyclic(batches=2), "stages must be a list of pairs"),
+        ([rs.Cyclic(batches=2)], r"stages\[0\] must be a pair"),
+        ([(1, rs.Cyclic(batches=2), 3)], r"stages\[0\] must be a pair"),
+        ([(0, rs.Cyclic(batches=2))], r"epochs of stages\[0\] must be a whole number of at least 1, but it is 0"),
+        ([(-1, rs.Cyclic(batches=2))], "whole number of at least 1"),
+        ([(1.5, rs.Cyclic(batches=2))], "whole number of at least 1"),
+        ([(math.nan, rs.Cyclic(batches=2))], "whole number of at least 1"),
+        ([(-math.inf, rs.Cyclic(batches=2))], "whole number of at least 1"),
+        ([("2", rs.Cyclic(batches=2))], "whole number of at least 1"),
+        ([(None, rs.Cyclic(batches=2)), (None, rs.Cyclic(batches=2))], r"stages\[0\] must be .* since others"),
+        ([(math.inf, rs.Cyclic(batches=2)), (1, rs.Cyclic(batches=2))], r"stages\[0\] must be .* since others"),
+        ([(1, rs.Stages([(None, rs.Cyclic(batches=2))]))], "must not have stages itself"),
+        ([(1, rs.Stages([(1, rs.Cyclic(batches=2)), (2, rs.Cyclic(batches=2))]))], "must not have stages itself"),
     ],
 )  # fmt: skip
 def test_bad_stages(stages, message):
@@ -327,20 +334,20 @@ def test_bad_stages(stages, message):
 @pytest.mark.parametrize("value", [32, None, rs.Cyclic, "cyclic"])
 def test_what_is_no_scheme(value):
     with pytest.raises(TypeError, match=r"scheme of stages\[1\] must be a scheme"):
-        rs.Stages([(1, rs.Cyclic(2)), (None, value)])
+        rs.Stages([(1, rs.Cyclic(batches=2)), (None, value)])
 
 
 def test_what_has_no_answer():
     problem = rs.gaussian(6, 2, seed=0)
-    uneven = rs.Stages([(2, rs.Cyclic(3)), (None, rs.Cyclic(2))])
-    ends = rs.Stages([(2, rs.Cyclic(3)), (3, rs.Cyclic(2))])
+    uneven = rs.Stages([(2, rs.Cyclic(batches=3)), (None, rs.Cyclic(batches=2))])
+    ends = rs.Stages([(2, rs.Cyclic(batches=3)), (3, rs.Cyclic(batches=2))])
     for ask in (rs.descend, lambda *args, **kw: rs.simulate(*args, epochs=1, runs=4, **kw)):
         with pytest.raises(ValueError, match=r"step must be given in place of alpha .* 3, 2"):
             ask(problem, uneven, alpha=0.1)
         with pytest.raises(rs.UnsupportedError, match="average must be None"):
             ask(problem, uneven, step=0.1, average=rs.EMA(0.9))
         with pytest.raises(ValueError, match="batches must"):
-            ask(problem, rs.Stages([(1, rs.Cyclic(7)), (None, rs.Cyclic(2))]), step=0.1)
+            ask(problem, rs.Stages([(1, rs.Cyclic(batches=7)), (None, rs.Cyclic(batches=2))]), step=0.1)
     run = rs.descend(problem, ends, step=0.1)
     for epochs in (6, [1, 7], math.inf):
         for answer in (run.iterate, run.risk, run.expected_risk, run.covariance):
@@ -360,7 +367,7 @@ def test_what_has_no_answer():
         by_visits.iterate(4)
     # A schedule that is over before the last stage begins.
     early = rs.descend(problem, uneven, step=[0.1])
-    close(early.iterate(1), rs.descend(problem, rs.Cyclic(3), step=0.1).iterate(1))
+    close(early.iterate(1), rs.descend(problem, rs.Cyclic(batches=3), step=0.1).iterate(1))
     with pytest.raises(ValueError, match="step\\(2\\) must be a finite number"):
         rs.descend(problem, uneven, step=lambda epoch: 0.1 - 0.1 * epoch).iterate(3)
     with pytest.raises(ValueError, match='method must be "auto" or "exact" for Cyclic'):

@@ -43,13 +43,15 @@ def test_the_mean_over_all_orders(p, sizes, outputs):
 def test_drawn_orders_take_what_is_kept_of_a_sample():
     X, y = rows_of_samples(6, 2)
     A, N = all_orders(X, ROWS, [2, 2, 2], [8, 8, 8], STEP)
-    run = rs.descend(rs.LeastSquares(X, y), rs.GroupReshuffling(ROWS, 3), step=STEP, method="sampling")
+    run = rs.descend(
+        rs.LeastSquares(X, y), rs.GroupReshuffling(ROWS, batches=3), step=STEP, method="sampling"
+    )
     assert 0 < run.iterate_error(2) < 0.01
     assert np.abs(run.iterate(2) - iterated(A, N, y, 2)).max() <= run.iterate_error(2)
 
 
 @pytest.mark.parametrize(
-    "scheme", [rs.GroupReshuffling(ROWS, 1), rs.GroupReshuffling(ROWS, batch_size=1)], ids=repr
+    "scheme", [rs.GroupReshuffling(ROWS, batches=1), rs.GroupReshuffling(ROWS, batch_size=1)], ids=repr
 )
 @pytest.mark.parametrize("momentum", [0.0, 0.5])
 def test_samples_are_left_out_whole_where_batches_are_an_equivalent_scheme(scheme, momentum):
@@ -67,7 +69,7 @@ def test_samples_are_left_out_whole_where_batches_are_an_equivalent_scheme(schem
 @pytest.mark.parametrize(
     "scheme",
     [
-        rs.GroupReshuffling(2, 1),
+        rs.GroupReshuffling(2, batches=1),
         rs.GroupReshuffling(4, batch_size=3),
         rs.GroupReshuffling(4, batch_size=2, drop_last=True),
     ],

@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import reshuffle.sklearn
-from reshuffle.sklearn import MiniBatchRegressor, MiniBatchRegressorCV
+from reshuffle.sklearn import MiniBatchKernelRegressor, MiniBatchRegressor, MiniBatchRegressorCV
 
 X, y = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 0.0]]), np.array([1.0, 2.0, 2.0])
 
@@ -102,7 +102,9 @@ def test_nothing_to_learn_from():
     assert flat.coef_.tolist() == [0.0, 0.0]
     assert flat.intercept_ == 2.5
     for shuffle in (True, "batches", "replacement", False):
-        flat = MiniBatchRegressorCV([2], epochs=3, shuffle=shuffle).fit(np.ones((4, 2)), [1.0, 2.0, 3.0, 4.0])
+        flat = MiniBatchRegressorCV(batch_sizes=[2], epochs=3, shuffle=shuffle).fit(
+            np.ones((4, 2)), [1.0, 2.0, 3.0, 4.0]
+        )
         assert flat.coef_.tolist() == [0.0, 0.0]
         assert flat.best_score_ == pytest.approx(-np.mean(np.square([-2.0, -2 / 3, 2 / 3, 2.0])))
     constant = MiniBatchRegressor().fit(X, [5.0, 5.0, 5.0])
@@ -118,3 +120,17 @@ def test_without_scikit_learn(monkeypatch):
     with pytest.raises(AttributeError, match="has no attribute 'Regressor'"):
         _ = reshuffle.sklearn.Regressor
     assert "MiniBatchRegressor" in dir(reshuffle.sklearn)
+
+
+def test_positions_warn_for_one_release():
+    with pytest.warns(DeprecationWarning, match=r"write batch_size=2, learning_rate=0\.1"):
+        old = MiniBatchRegressor(2, 0.1, epochs=3)
+    assert old.get_params() == MiniBatchRegressor(batch_size=2, learning_rate=0.1, epochs=3).get_params()
+    with pytest.warns(DeprecationWarning, match=r"write batch_sizes=\[2\]"):
+        assert MiniBatchRegressorCV([2]).batch_sizes == [2]
+    with pytest.warns(DeprecationWarning, match="batch_size of MiniBatchKernelRegressor"):
+        assert MiniBatchKernelRegressor("linear", 2).kernel == "linear"
+    with pytest.raises(TypeError, match="positional argument"):
+        MiniBatchRegressor(2, 0.1, 3, 0.9)
+    with pytest.raises(TypeError, match="batch_size"), pytest.warns(DeprecationWarning, match="batch_size"):
+        MiniBatchRegressor(2, batch_size=3)

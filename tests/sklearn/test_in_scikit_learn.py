@@ -59,7 +59,14 @@ def test_a_transformed_target(table):
 @pytest.mark.slow
 def test_clones_and_pickles(table):
     X, y = table
-    model = MiniBatchRegressor(16, 0.01, 30, standardize=True, momentum=0.5, average=rs.TailAverage(start=3))
+    model = MiniBatchRegressor(
+        batch_size=16,
+        learning_rate=0.01,
+        epochs=30,
+        standardize=True,
+        momentum=0.5,
+        average=rs.TailAverage(start=3),
+    )
     assert clone(model).get_params() == model.get_params()
     model.fit(X, y)
     said = model.predict(X, return_std=True)
@@ -88,7 +95,7 @@ def test_sparse_features(make, table):
     X, y = table
     X = X.to_numpy() * (np.abs(X.to_numpy()) > 0.5)
     weights = np.arange(60)
-    dense = MiniBatchRegressor(16, standardize=True).fit(X, y, sample_weight=weights)
-    sparse = MiniBatchRegressor(16, standardize=True).fit(make(X), y, sample_weight=weights)
+    dense = MiniBatchRegressor(batch_size=16, standardize=True).fit(X, y, sample_weight=weights)
+    sparse = MiniBatchRegressor(batch_size=16, standardize=True).fit(make(X), y, sample_weight=weights)
     np.testing.assert_array_equal(sparse.coef_, dense.coef_)
     np.testing.assert_allclose(sparse.predict(make(X)), dense.predict(X), rtol=1e-12)

@@ -20,7 +20,7 @@ PAIR = np.column_stack([Y, X[:, 1] ** 2])
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly"])
 def test_it_ends_in_kernel_ridge(y, kernel):
     model = MiniBatchKernelRegressor(
-        kernel, None, epochs=math.inf, gamma=0.4, degree=2, coef0=0.5, weight_decay=0.05
+        kernel, batch_size=None, epochs=math.inf, gamma=0.4, degree=2, coef0=0.5, weight_decay=0.05
     )
     ridge = KernelRidge(alpha=18 * 0.05, kernel=kernel, gamma=0.4, degree=2, coef0=0.5).fit(X, y)
     np.testing.assert_allclose(model.fit(X, y).predict(X_NEW), ridge.predict(X_NEW), rtol=0, atol=1e-8)

@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import make_pipeline
@@ -35,7 +35,9 @@ def test_mean_and_spread_over_all_shuffles(shuffle, drop_last):
         train(rows, responses, batches, rate=0.2)
         for batches in every_training(n, size, epochs, shuffle, drop_last)
     ])  # fmt: skip
-    model = MiniBatchRegressor(size, 0.2, epochs, shuffle=shuffle, drop_last=drop_last).fit(X, y)
+    model = MiniBatchRegressor(
+        batch_size=size, learning_rate=0.2, epochs=epochs, shuffle=shuffle, drop_last=drop_last
+    ).fit(X, y)
     np.testing.assert_allclose(model.coef_, trained.mean(axis=0), rtol=1e-10)
     assert model.intercept_ == pytest.approx(y.mean() - X.mean(axis=0) @ trained.mean(axis=0), rel=1e-10)
     X_new = np.array([[1.0, 2.0], [-3.0, 0.5]])
@@ -51,7 +53,14 @@ def test_without_shuffling_it_is_torch(outputs):
     """Half the learning rate and twice the weight decay, since MSELoss has no factor 1/2."""
     X, y = data(23, 4, outputs=outputs)
     model = MiniBatchRegressor(
-        5, 0.02, 7, momentum=0.6, nesterov=True, weight_decay=0.1, shuffle=False, fit_intercept=False
+        batch_size=5,
+        learning_rate=0.02,
+        epochs=7,
+        momentum=0.6,
+        nesterov=True,
+        weight_decay=0.1,
+        shuffle=False,
+        fit_intercept=False,
     ).fit(X, y)
     layer = torch.nn.Linear(4, outputs or 1, bias=False, dtype=torch.float64)
     torch.nn.init.zeros_(layer.weight)
@@ -80,7 +89,15 @@ def test_it_says_what_descend_says(shuffle):
         rs.LeastSquares(rows, responses), scheme, step=0.05, momentum=0.3, penalty=0.1, average=average
     )
     model = MiniBatchRegressor(
-        16, 0.05, 9, momentum=0.3, weight_decay=0.1, average=average, shuffle=shuffle, rtol=0.01, budget=1e10
+        batch_size=16,
+        learning_rate=0.05,
+        epochs=9,
+        momentum=0.3,
+        weight_decay=0.1,
+        average=average,
+        shuffle=shuffle,
+        rtol=0.01,
+        budget=1e10,
     ).fit(X, y)
     np.testing.assert_allclose(model.coef_, run.iterate(9), rtol=1e-12)
     np.testing.assert_allclose(model.path([1, 4]).coef, run.iterate([1, 4]), rtol=1e-12)
@@ -91,7 +108,9 @@ def test_it_says_what_descend_says(shuffle):
 
 def test_schedules_of_the_learning_rate():
     X, y = data(20, 3)
-    model = MiniBatchRegressor(10, [0.1, 0.05, 0.02], 3, shuffle=False, fit_intercept=False).fit(X, y)
+    model = MiniBatchRegressor(
+        batch_size=10, learning_rate=[0.1, 0.05, 0.02], epochs=3, shuffle=False, fit_intercept=False
+    ).fit(X, y)
     b = np.zeros(3)
     for rate in (0.1, 0.05, 0.02):
         for rows in cut(range(20), 10):
@@ -118,7 +137,9 @@ def test_full_batch_for_ever_is_least_squares(n, p, outputs):
 def test_weight_decay_for_ever_is_ridge(fit_intercept, weighted):
     X, y = data(30, 6)
     weights = np.random.default_rng(3).uniform(0.2, 5.0, 30) if weighted else None
-    model = MiniBatchRegressor(None, epochs=math.inf, weight_decay=0.3, fit_intercept=fit_intercept)
+    model = MiniBatchRegressor(
+        batch_size=None, epochs=math.inf, weight_decay=0.3, fit_intercept=fit_intercept
+    )
     model.fit(X, y, sample_weight=weights)
     total = 30 if weights is None else weights.sum()
     known = Ridge(alpha=0.3 * total, fit_intercept=fit_intercept).fit(X, y, sample_weight=weights)
@@ -130,7 +151,14 @@ def test_weight_decay_for_ever_is_ridge(fit_intercept, weighted):
 def test_weights_are_repetitions_where_one_batch_holds_all(standardize):
     X, y = data(12, 4)
     weights = np.random.default_rng(5).integers(0, 4, 12)
-    model = MiniBatchRegressor(None, "auto", 20, momentum=0.3, weight_decay=0.01, standardize=standardize)
+    model = MiniBatchRegressor(
+        batch_size=None,
+        learning_rate="auto",
+        epochs=20,
+        momentum=0.3,
+        weight_decay=0.01,
+        standardize=standardize,
+    )
     weighted = model.fit(X, y, sample_weight=weights).path([3, 20])
     repeated = model.fit(X.repeat(weights, axis=0), y.repeat(weights)).path([3, 20])
     np.testing.assert_allclose(weighted.coef, repeated.coef, rtol=1e-10)
@@ -141,13 +169,17 @@ def test_weights_in_batches_multiply_gradients():
     X, y = data(13, 3)
     weights = np.random.default_rng(5).uniform(0.5, 3.0, 13)
     weights[4] = 0.0
-    model = MiniBatchRegressor(4, 0.1, 6, shuffle=False).fit(X, y, sample_weight=weights)
+    model = MiniBatchRegressor(batch_size=4, learning_rate=0.1, epochs=6, shuffle=False).fit(
+        X, y, sample_weight=weights
+    )
     rows, responses = centred(X, y, weights)
     kept = np.flatnonzero(weights)
     relative = weights[kept] / weights[kept].mean()
     wanted = train(rows[kept], responses[kept], cut(range(12), 4) * 6, rate=0.1, weights=relative)
     np.testing.assert_allclose(model.coef_, wanted, rtol=1e-11)
-    again = MiniBatchRegressor(4, 0.1, 6, shuffle=False).fit(X, y, sample_weight=1e6 * weights)
+    again = MiniBatchRegressor(batch_size=4, learning_rate=0.1, epochs=6, shuffle=False).fit(
+        X, y, sample_weight=1e6 * weights
+    )
     np.testing.assert_allclose(again.coef_, wanted, rtol=1e-11)
 
 
@@ -156,8 +188,12 @@ def test_standardize_is_a_scaler_before_it():
     X = X * [1.0, 1e3, 1e-3, 1.0]
     # The mean of this column is not 7.1: rounding must not be scaled to one.
     X[:, 3] = 7.1
-    model = MiniBatchRegressor(16, 0.1, 8, standardize=True, weight_decay=0.1).fit(X, y)
-    scaled = make_pipeline(StandardScaler(), MiniBatchRegressor(16, 0.1, 8, weight_decay=0.1)).fit(X, y)
+    model = MiniBatchRegressor(
+        batch_size=16, learning_rate=0.1, epochs=8, standardize=True, weight_decay=0.1
+    ).fit(X, y)
+    scaled = make_pipeline(
+        StandardScaler(), MiniBatchRegressor(batch_size=16, learning_rate=0.1, epochs=8, weight_decay=0.1)
+    ).fit(X, y)
     np.testing.assert_allclose(model.predict(X), scaled.predict(X), rtol=1e-9)
     np.testing.assert_allclose(model.coef_, scaled[-1].coef_ / scaled[0].scale_, rtol=1e-8, atol=1e-12)
 
@@ -168,16 +204,16 @@ def test_large_means_of_columns_that_vary_little(weighted):
     X, y = data(8, 20)
     X = X * np.geomspace(1e-3, 1e2, 20) + 10.0
     weights = np.random.default_rng(1).uniform(0.5, 2.0, 8) if weighted else None
-    model = MiniBatchRegressor(None, epochs=3).fit(X, y, sample_weight=weights)
+    model = MiniBatchRegressor(batch_size=None, epochs=3).fit(X, y, sample_weight=weights)
     assert model.run_.problem.rank == 7
-    moved = MiniBatchRegressor(None, epochs=3).fit(X - 10.0, y, sample_weight=weights)
+    moved = MiniBatchRegressor(batch_size=None, epochs=3).fit(X - 10.0, y, sample_weight=weights)
     np.testing.assert_allclose(model.coef_, moved.coef_, rtol=1e-8)
 
 
 @pytest.mark.parametrize("outputs", [None, 2])
 def test_path(outputs):
     X, y = data(40, 3, outputs=outputs)
-    model = MiniBatchRegressor(16, 0.1, 8).fit(X, y)
+    model = MiniBatchRegressor(batch_size=16, learning_rate=0.1, epochs=8).fit(X, y)
     coef, intercept = model.path([[0, 1, 8], [2, 3, math.inf]])
     assert coef.shape == (2, 3, *model.coef_.shape)
     assert intercept.shape == (2, 3, *np.shape(model.intercept_))
@@ -189,10 +225,10 @@ def test_path(outputs):
 
 def test_outputs_are_fitted_side_by_side():
     X, y = data(40, 3, outputs=2)
-    both = MiniBatchRegressor(16, 0.1, 8).fit(X, y)
+    both = MiniBatchRegressor(batch_size=16, learning_rate=0.1, epochs=8).fit(X, y)
     mean, deviation = both.predict(X[:5], return_std=True)
     for output in range(2):
-        alone = MiniBatchRegressor(16, 0.1, 8).fit(X, y[:, output])
+        alone = MiniBatchRegressor(batch_size=16, learning_rate=0.1, epochs=8).fit(X, y[:, output])
         np.testing.assert_allclose(both.coef_[output], alone.coef_, rtol=1e-12)
         said = alone.predict(X[:5], return_std=True)
         np.testing.assert_allclose(mean[:, output], said[0], rtol=1e-12)
@@ -205,7 +241,9 @@ def test_a_single_run_is_one_of_the_shuffles():
     trained = [train(rows, responses, batches, rate=0.2) for batches in every_training(4, 2, 2, True)]
     found = set()
     for seed in range(6):
-        model = MiniBatchRegressor(2, 0.2, 2, single_run=True, random_state=seed).fit(X, np.c_[y, y])
+        model = MiniBatchRegressor(
+            batch_size=2, learning_rate=0.2, epochs=2, single_run=True, random_state=seed
+        ).fit(X, np.c_[y, y])
         np.testing.assert_array_equal(model.coef_[0], model.coef_[1])
         assert min(np.abs(model.coef_[0] - one).max() for one in trained) < 1e-14
         np.testing.assert_array_equal(model.path([1, 2]).coef[1], model.coef_)
@@ -215,12 +253,16 @@ def test_a_single_run_is_one_of_the_shuffles():
 
 def test_single_runs_have_the_mean():
     X, y = data(30, 3)
-    mean = MiniBatchRegressor(4, 0.2, 3).fit(X, y).coef_
-    draw = MiniBatchRegressor(4, 0.2, 3, single_run=True, random_state=np.random.RandomState(0))
+    mean = MiniBatchRegressor(batch_size=4, learning_rate=0.2, epochs=3).fit(X, y).coef_
+    draw = MiniBatchRegressor(
+        batch_size=4, learning_rate=0.2, epochs=3, single_run=True, random_state=np.random.RandomState(0)
+    )
     drawn = np.array([draw.fit(X, y).coef_ for _ in range(200)])
     error = drawn.std(axis=0, ddof=1) / np.sqrt(len(drawn))
     assert (np.abs(drawn.mean(axis=0) - mean) < 4 * error).all()
-    fixed = MiniBatchRegressor(4, 0.2, 3, shuffle=False, single_run=True, random_state=1).fit(X, y)
+    fixed = MiniBatchRegressor(
+        batch_size=4, learning_rate=0.2, epochs=3, shuffle=False, single_run=True, random_state=1
+    ).fit(X, y)
     np.testing.assert_allclose(fixed.coef_, fixed.set_params(single_run=False).fit(X, y).coef_, rtol=1e-12)
 
 
@@ -228,11 +270,14 @@ def test_single_runs_have_the_mean():
     n=st.integers(2, 6), p=st.integers(1, 4), size=st.integers(1, 7), decay=st.sampled_from([0.0, 0.1]),
     exponent=st.integers(-8, 8), seed=st.integers(0, 2**16), shuffle=st.sampled_from([True, "batches", False]),
 )  # fmt: skip
+@example(n=2, p=1, size=1, decay=0.1, exponent=-5, seed=0, shuffle=True)
 def test_the_automatic_step_suits_every_batch(n, p, size, decay, exponent, seed, shuffle):
     """A step of 1 / (L + decay) or less is a contraction on every batch there is: at least half of the longest."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, p)) * 10.0 ** rng.integers(-2, 2, p) * 10.0**exponent
-    model = MiniBatchRegressor(size, epochs=3, weight_decay=decay, shuffle=shuffle, fit_intercept=False)
+    model = MiniBatchRegressor(
+        batch_size=size, epochs=3, weight_decay=decay, shuffle=shuffle, fit_intercept=False
+    )
     step = model.fit(X, rng.standard_normal(n)).learning_rate_
     lengths = {len(rows) for rows in cut(range(n), size)}
     batches = (
@@ -251,19 +296,27 @@ def test_the_automatic_step_suits_every_batch(n, p, size, decay, exponent, seed,
 def test_the_automatic_step_with_momentum_converges(shuffle, nesterov):
     X, y = data(24, 8)
     X = X * np.geomspace(1, 300, 8)
-    model = MiniBatchRegressor(3, momentum=0.95, nesterov=nesterov, shuffle=shuffle, epochs=50).fit(X, y)
+    model = MiniBatchRegressor(
+        batch_size=3, momentum=0.95, nesterov=nesterov, shuffle=shuffle, epochs=50
+    ).fit(X, y)
     assert model.run_.converges
 
 
 def test_a_learning_rate_that_is_too_large():
     X, y = data(30, 3)
     limit = rs.critical_step(rs.LeastSquares(*centred(X, y)), rs.Cyclic(batch_size=10))
-    model = MiniBatchRegressor(10, 0.99 * float(limit), epochs=math.inf, shuffle=False).fit(X, y)
+    model = MiniBatchRegressor(
+        batch_size=10, learning_rate=0.99 * float(limit), epochs=math.inf, shuffle=False
+    ).fit(X, y)
     assert np.isfinite(model.coef_).all()
     with pytest.warns(UserWarning, match=r"learning_rate=.* is beyond the critical step") as caught:
-        MiniBatchRegressor(10, 1.01 * float(limit), epochs=5, shuffle=False).fit(X, y)
+        MiniBatchRegressor(batch_size=10, learning_rate=1.01 * float(limit), epochs=5, shuffle=False).fit(
+            X, y
+        )
     assert caught[0].category.__name__ == "ConvergenceWarning"
     with pytest.raises(ValueError, match=r"learning_rate=5\.0 diverges.*critical_step"):
-        MiniBatchRegressor(10, 5.0, epochs=10_000, shuffle=False).fit(X, y)
+        MiniBatchRegressor(batch_size=10, learning_rate=5.0, epochs=10_000, shuffle=False).fit(X, y)
     with pytest.raises(ValueError, match=r"learning_rate=5\.0 diverges"):
-        MiniBatchRegressor(10, 5.0, epochs=1000, single_run=True, random_state=0).fit(X, y)
+        MiniBatchRegressor(
+            batch_size=10, learning_rate=5.0, epochs=1000, single_run=True, random_state=0
+        ).fit(X, y)

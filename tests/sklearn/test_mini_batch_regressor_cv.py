@@ -41,7 +41,13 @@ def test_it_is_a_grid_search(outputs):
         X, y
     )
     model = MiniBatchRegressorCV(
-        [8, None], [0.01, 0.03], [30, 1, 5], momenta=[0.0, 0.5], weight_decays=[0.1], cv=cv, **fixed
+        batch_sizes=[8, None],
+        learning_rates=[0.01, 0.03],
+        epochs=[30, 1, 5],
+        momenta=[0.0, 0.5],
+        weight_decays=[0.1],
+        cv=cv,
+        **fixed,
     ).fit(X, y)
     table, known = pandas.DataFrame(model.cv_results_), pandas.DataFrame(search.cv_results_)
     assert len(table) == len(known) == 24
@@ -78,7 +84,9 @@ def test_rows_are_left_out_one_by_one(size, fit_intercept, weighted):
             errors[place, row, output] = responses[row, output] - rows[row] @ b
     squares = np.square(errors).mean(axis=2)
     mean = np.average(squares, axis=1, weights=weights)
-    model = MiniBatchRegressorCV([size], [0.05], [2, 7], shuffle=False, fit_intercept=fit_intercept)
+    model = MiniBatchRegressorCV(
+        batch_sizes=[size], learning_rates=[0.05], epochs=[2, 7], shuffle=False, fit_intercept=fit_intercept
+    )
     model.fit(X, y, sample_weight=weights if weighted else None)
     tolerance = 1e-8 if size is None or not fit_intercept else 0.02
     np.testing.assert_allclose(model.cv_results_["mean_test_score"], -mean, rtol=tolerance)
@@ -91,7 +99,8 @@ def test_rows_are_left_out_one_by_one(size, fit_intercept, weighted):
 def test_leaving_out_a_row_is_nearly_fitting_without_it():
     X, y = data(80, 6)
     one_by_one, refitted = (
-        MiniBatchRegressorCV([None], standardize=True, cv=cv).fit(X, y) for cv in (None, LeaveOneOut())
+        MiniBatchRegressorCV(batch_sizes=[None], standardize=True, cv=cv).fit(X, y)
+        for cv in (None, LeaveOneOut())
     )
     scores, known = (model.cv_results_["mean_test_score"] for model in (one_by_one, refitted))
     np.testing.assert_allclose(scores, known, rtol=0.01)
@@ -99,7 +108,7 @@ def test_leaving_out_a_row_is_nearly_fitting_without_it():
 
 def test_the_best_parameters_are_those_of_a_model():
     X, y = data()
-    model = MiniBatchRegressorCV([8, 16], epochs=200, cv=3).fit(X, y)
+    model = MiniBatchRegressorCV(batch_sizes=[8, 16], epochs=200, cv=3).fit(X, y)
     alone = MiniBatchRegressor(**model.best_params_).fit(X, y)
     np.testing.assert_array_equal(model.coef_, alone.coef_)
     assert model.intercept_ == alone.intercept_
@@ -119,7 +128,10 @@ def test_held_out_rows_count_by_their_weights():
     parts = [LeaveOneGroupOut().split(X, groups=groups)]
     repeated = np.repeat(np.arange(30), weights)
     parts.append(LeaveOneGroupOut().split(X[repeated], groups=groups[repeated]))
-    weighted, copied = (MiniBatchRegressorCV([None], [0.02], 100, cv=list(part)) for part in parts)
+    weighted, copied = (
+        MiniBatchRegressorCV(batch_sizes=[None], learning_rates=[0.02], epochs=100, cv=list(part))
+        for part in parts
+    )
     weighted.fit(X, y, sample_weight=weights)
     copied.fit(X[repeated], y[repeated])
     for name in ("mean_test_score", "std_test_score"):
@@ -130,19 +142,25 @@ def test_held_out_rows_count_by_their_weights():
 
 def test_learning_rates_that_diverge():
     X, y = data()
-    model = MiniBatchRegressorCV([10], [5.0, 0.01], [10, 10_000], shuffle=False, cv=3).fit(X, y)
+    model = MiniBatchRegressorCV(
+        batch_sizes=[10], learning_rates=[5.0, 0.01], epochs=[10, 10_000], shuffle=False, cv=3
+    ).fit(X, y)
     assert model.best_params_["learning_rate"] == 0.01
     scores = model.cv_results_["mean_test_score"]
     assert scores[1] == -math.inf
     assert np.isfinite(scores[2:]).all()
     with pytest.raises(ValueError, match="learning_rates must have one that converges"):
-        MiniBatchRegressorCV([10], [5.0], [10_000], shuffle=False, cv=3).fit(X, y)
+        MiniBatchRegressorCV(
+            batch_sizes=[10], learning_rates=[5.0], epochs=[10_000], shuffle=False, cv=3
+        ).fit(X, y)
 
 
 def test_the_limit_may_be_the_best():
     X, _ = data(60, 2)
     y = X @ [1.0, 2.0]
-    model = MiniBatchRegressorCV([20], [0.001], [1, math.inf], cv=3).fit(X, y)
+    model = MiniBatchRegressorCV(batch_sizes=[20], learning_rates=[0.001], epochs=[1, math.inf], cv=3).fit(
+        X, y
+    )
     assert model.best_epoch_ == model.n_iter_ == math.inf
     np.testing.assert_array_equal(model.cv_results_["param_epochs"], [1, math.inf])
 
@@ -150,14 +168,14 @@ def test_the_limit_may_be_the_best():
 def test_clones_pickles_and_pipelines():
     X, y = data()
     table = pandas.DataFrame(X, columns=[f"column {k}" for k in range(12)])
-    model = MiniBatchRegressorCV([16], cv=3)
+    model = MiniBatchRegressorCV(batch_sizes=[16], cv=3)
     assert clone(model).get_params() == model.get_params()
     again = pickle.loads(pickle.dumps(model.fit(table, y)))
     np.testing.assert_array_equal(again.predict(table, return_std=True)[1], model.predict(table, True)[1])
     assert model.feature_names_in_.tolist() == table.columns.tolist()
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(table.rename(columns={"column 0": "other"}))
-    piped = make_pipeline(StandardScaler(), MiniBatchRegressorCV([16], cv=3)).fit(table, y)
+    piped = make_pipeline(StandardScaler(), MiniBatchRegressorCV(batch_sizes=[16], cv=3)).fit(table, y)
     assert piped.score(table, y) > 0.3
 
 

@@ -20,9 +20,9 @@ def test_the_recipe_of_a_plan_is_an_estimator(outputs, weighted):
     plan = rs.plan(X, y, batch_sizes=[20], penalties=[0.1], epochs=50, sample_weight=weights, verify=False)
     best = plan.best
     model = MiniBatchRegressor(
-        best.batch_size,
-        best.step,
-        best.epochs,
+        batch_size=best.batch_size,
+        learning_rate=best.step,
+        epochs=best.epochs,
         momentum=best.momentum,
         weight_decay=best.penalty,
         standardize=True,

@@ -12,7 +12,7 @@ from tests.counted import at_most
 
 def test_subsets_of_many_batches_are_averaged_in_stacks():
     """One subset after the other took three million calls and returns."""
-    run = rs.descend(rs.gaussian(390, 30, noise=0.5, seed=0), rs.RandomReshuffling(13), step=0.05)
+    run = rs.descend(rs.gaussian(390, 30, noise=0.5, seed=0), rs.RandomReshuffling(batches=13), step=0.05)
     with at_most(1_000_000):
         found = run.leave_one_out(3)
     assert found.method == "subset sizes"
@@ -21,7 +21,9 @@ def test_subsets_of_many_batches_are_averaged_in_stacks():
 def test_runs_that_leave_out_rows_have_one_budget_and_one_warning():
     """Ten folds may not spend ten budgets: with a tenth each they may miss rtol, and say so once."""
     problem = rs.gaussian(90, 3, noise=0.5, seed=0)
-    run = rs.descend(problem, rs.RandomReshuffling(45), step=1.1, method="sampling", rtol=1e-3, budget=1.6e10)
+    run = rs.descend(
+        problem, rs.RandomReshuffling(batches=45), step=1.1, method="sampling", rtol=1e-3, budget=1.6e10
+    )
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         found = run.leave_one_out(2)
@@ -34,7 +36,7 @@ def test_runs_that_leave_out_rows_have_one_budget_and_one_warning():
 def test_draws_that_lead_nowhere_are_ended():
     """Beyond the critical step a mean over orders hangs on a few of them: the budget is not spent in vain."""
     problem = rs.gaussian(90, 3, noise=0.5, seed=0)
-    run = rs.descend(problem, rs.RandomReshuffling(45), step=3.0, method="sampling", budget=1e12)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=45), step=3.0, method="sampling", budget=1e12)
     with at_most(3_000_000), pytest.warns(AccuracyWarning):
         assert run.epoch.error > 1
     assert not run.converges

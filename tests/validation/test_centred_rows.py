@@ -66,7 +66,7 @@ def test_batches_feel_the_means_on_average(p):
         rs.LeastSquares(*centred(X, y)),
         batch_orders([(np.arange(6), 6), (np.arange(6, 12), 6)]),
     )
-    found = rs.descend(problem, rs.RandomReshuffling(2), step=0.05).leave_one_out([5], centred=True)
+    found = rs.descend(problem, rs.RandomReshuffling(batches=2), step=0.05).leave_one_out([5], centred=True)
     for i in range(12):
         kept = np.where(np.arange(12) == i, 0.0, 1.0)
         A, t = centred(X, y, kept)
@@ -76,7 +76,7 @@ def test_batches_feel_the_means_on_average(p):
 
 
 @pytest.mark.parametrize(
-    "scheme", [rs.RandomReshuffling(2), rs.SampleReshuffling(batch_size=6), rs.Cyclic(2)]
+    "scheme", [rs.RandomReshuffling(batches=2), rs.SampleReshuffling(batch_size=6), rs.Cyclic(batches=2)]
 )
 def test_what_is_not_there_is_not_known(scheme):
     """Pure noise, more columns than rows: the rows add up to zero, and would be known by the others."""
@@ -91,7 +91,7 @@ def test_what_is_not_there_is_not_known(scheme):
 def test_refits_and_folds_are_centred_anew():
     X, y = drawn(10, 3)
     problem = rs.LeastSquares(*centred(X, y))
-    run = rs.descend(problem, rs.RandomReshuffling(2), step=0.05, average=rs.EMA(0.5))
+    run = rs.descend(problem, rs.RandomReshuffling(batches=2), step=0.05, average=rs.EMA(0.5))
     found = run.leave_one_out([7], centred=True)
     assert found.method == "refits"
     for i in range(10):
@@ -109,6 +109,6 @@ def test_rows_that_are_not_centred_are_refused():
 def test_the_best_epoch_of_centred_rows():
     rng = np.random.default_rng(1)
     X, y = rng.standard_normal((30, 60)), rng.standard_normal(30)
-    run = rs.descend(rs.LeastSquares(*centred(X, y)), rs.RandomReshuffling(2), alpha=0.02)
+    run = rs.descend(rs.LeastSquares(*centred(X, y)), rs.RandomReshuffling(batches=2), alpha=0.02)
     assert run.best_epoch().risk < 1e-3
     assert run.best_epoch(centred=True).risk > 0.7 * y.var()

@@ -25,10 +25,10 @@ def test_residuals_are_those_of_runs_without_the_row(penalty):
     "scheme",
     [
         rs.FullBatch(),
-        rs.SampleReshuffling(3),
-        rs.RandomReshuffling(2),
-        rs.SampleWithReplacement(2),
-        rs.Cyclic(2),
+        rs.SampleReshuffling(batches=3),
+        rs.RandomReshuffling(batches=2),
+        rs.SampleWithReplacement(batch_size=2),
+        rs.Cyclic(batches=2),
     ],
 )
 def test_nothing_is_learned_from_features_that_are_zero(scheme):

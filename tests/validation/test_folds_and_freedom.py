@@ -18,7 +18,7 @@ SCHEMES = [
     rs.SampleReshuffling(batch_size=10),
     rs.WithReplacement(batch_size=8),
     rs.Cyclic(batch_size=8),
-    rs.ShuffleOnce(3),
+    rs.ShuffleOnce(batches=3),
 ]
 
 
@@ -146,7 +146,7 @@ def test_where_gcv_fails_and_leave_one_out_does_not():
 
 
 @pytest.mark.parametrize(
-    "scheme", [rs.FullBatch(), rs.RandomReshuffling(3), rs.SampleReshuffling(batch_size=10)]
+    "scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=3), rs.SampleReshuffling(batch_size=10)]
 )
 def test_the_best_epoch_without_the_truth(scheme):
     drawn = rs.gaussian(40, 25, noise=1.0, seed=4)
@@ -163,8 +163,10 @@ def test_the_best_epoch_without_the_truth(scheme):
 def test_the_best_epoch_of_each_output():
     drawn = rs.gaussian(40, 25, noise=1.0, seed=4)
     y = np.column_stack([drawn.y, drawn.X @ np.ones(25)])
-    found = rs.descend(rs.LeastSquares(drawn.X, y), rs.RandomReshuffling(3), alpha=0.1).best_epoch()
-    alone = rs.descend(rs.LeastSquares(drawn.X, drawn.y), rs.RandomReshuffling(3), alpha=0.1).best_epoch()
+    found = rs.descend(rs.LeastSquares(drawn.X, y), rs.RandomReshuffling(batches=3), alpha=0.1).best_epoch()
+    alone = rs.descend(
+        rs.LeastSquares(drawn.X, drawn.y), rs.RandomReshuffling(batches=3), alpha=0.1
+    ).best_epoch()
     assert found.epoch[0] == alone.epoch
     assert found.epoch[1] == math.inf
 
@@ -205,7 +207,7 @@ def test_folds_of_inexact_runs_carry_their_error_and_its_kind(method, kind):
 
 def test_leaving_out_rows_says_in_which_sense_it_may_be_off():
     problem = rs.gaussian(40, 5, noise=0.5, seed=2)
-    exact = rs.descend(problem, rs.RandomReshuffling(4), alpha=0.4).leave_one_out([1, 10])
+    exact = rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.4).leave_one_out([1, 10])
     assert (exact.error_kind, repr(exact)) == ("exact", "LeaveOneOut(mean_square of shape (2,), exact)")
     samples = rs.descend(problem, rs.SampleReshuffling(batch_size=5), alpha=0.4).leave_one_out([1, 10])
     assert samples.error.any()

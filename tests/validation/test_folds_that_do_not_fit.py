@@ -7,7 +7,7 @@ import reshuffle as rs
 
 
 def test_too_few_rows_for_the_batches():
-    run = rs.descend(rs.LeastSquares(np.eye(6), np.ones(6)), rs.RandomReshuffling(4), step=0.1)
+    run = rs.descend(rs.LeastSquares(np.eye(6), np.ones(6)), rs.RandomReshuffling(batches=4), step=0.1)
     with pytest.raises(
         ValueError, match=r"folds must leave rows .* leaves 3 of 6: batches must be .* more folds"
     ):

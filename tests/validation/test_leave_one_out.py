@@ -29,8 +29,8 @@ def parts(n, sizes):
 FOUR = [[0, 5], [1, 2, 3], [4, 6, 7, 8], [9, 10]]
 FIXED = {
     "full batch": (rs.FullBatch(), lambda n: [parts(n, [n])], 1),
-    "one batch": (rs.RandomReshuffling(1), lambda n: [parts(n, [n])], 1),
-    "two": (rs.RandomReshuffling(2), lambda n: batch_orders(parts(n, [n - n // 2, n // 2])), 1),
+    "one batch": (rs.RandomReshuffling(batches=1), lambda n: [parts(n, [n])], 1),
+    "two": (rs.RandomReshuffling(batches=2), lambda n: batch_orders(parts(n, [n - n // 2, n // 2])), 1),
     "ragged": (rs.RandomReshuffling(batch_size=4), lambda n: batch_orders(parts(n, [4, 4, n - 8])), 1),
     "drop last": (rs.RandomReshuffling(batch_size=5, drop_last=True), lambda n: batch_orders(parts(n, [5, 5])), 1),
     "four": (rs.RandomReshuffling(batches=FOUR), lambda n: batch_orders([(np.array(r), len(r)) for r in FOUR]), 1),
@@ -149,12 +149,12 @@ def test_the_cavity_is_within_its_error_for_any_recipe(scheme, recipe, monkeypat
 @pytest.mark.parametrize(
     ("scheme", "recipe"),
     [
-        (rs.Cyclic(3), {"unpenalized": [0], "penalty": 0.1}),
-        (rs.RandomReshuffling(2), {"momentum": 0.5, "average": rs.EMA(0.5)}),
-        (rs.Cyclic(2), {"average": rs.EMA(0.5, per="visit")}),
+        (rs.Cyclic(batches=3), {"unpenalized": [0], "penalty": 0.1}),
+        (rs.RandomReshuffling(batches=2), {"momentum": 0.5, "average": rs.EMA(0.5)}),
+        (rs.Cyclic(batches=2), {"average": rs.EMA(0.5, per="visit")}),
         (rs.FullBatch(), {"average": rs.TailAverage(start=1)}),
-        (rs.RandomReshuffling(2), {"penalty": 0.2, "unpenalized": [-1]}),
-        (rs.Stages([(2, rs.FullBatch()), (None, rs.Cyclic(2))]), {}),
+        (rs.RandomReshuffling(batches=2), {"penalty": 0.2, "unpenalized": [-1]}),
+        (rs.Stages([(2, rs.FullBatch()), (None, rs.Cyclic(batches=2))]), {}),
     ],
 )
 def test_other_runs_are_run_again_without_each_row(scheme, recipe):
@@ -194,11 +194,11 @@ def test_orders_that_are_kept_are_exact(p, penalty):
     [
         rs.FullBatch(),
         rs.Cyclic(batch_size=4),
-        rs.ShuffleOnce(2),
+        rs.ShuffleOnce(batches=2),
         rs.RandomReshuffling(batch_size=4),
         rs.RandomReshuffling(batch_size=2, drop_last=True),
         rs.SampleWithReplacement(batch_size=3),
-        rs.WithReplacement(3),
+        rs.WithReplacement(batches=3),
     ],
 )
 @pytest.mark.parametrize("p", [3, 12])
@@ -220,7 +220,9 @@ def test_in_the_limit_it_is_that_of_least_squares():
     assert not found.saturated.any()
 
 
-@pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.RandomReshuffling(2), rs.SampleReshuffling(batches=2)])
+@pytest.mark.parametrize(
+    "scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=2), rs.SampleReshuffling(batches=2)]
+)
 def test_rows_that_alone_see_a_direction(scheme):
     """Of interpolation every row is such a row; with a column of its own one is."""
     wide = problem(6, 9)
@@ -270,14 +272,14 @@ def test_weights_are_those_of_repeated_rows():
 
 
 def test_some_of_the_rows():
-    run = rs.descend(problem(10, 3, outputs=2), rs.RandomReshuffling(2), step=0.1)
+    run = rs.descend(problem(10, 3, outputs=2), rs.RandomReshuffling(batches=2), step=0.1)
     whole, some = run.leave_one_out([1, 5]), run.leave_one_out([1, 5], rows=[7, 2])
     np.testing.assert_allclose(some.residuals, whole.residuals[:, [7, 2]], rtol=1e-10)
 
 
 def test_a_single_run_has_its_spread_on_top():
     data = problem(12, 3)
-    run = rs.descend(data, rs.RandomReshuffling(3), step=0.1)
+    run = rs.descend(data, rs.RandomReshuffling(batches=3), step=0.1)
     mean, alone = run.leave_one_out([2, 9]), run.leave_one_out([2, 9], of_run=True)
     spread = np.einsum("ij,ejk,ik->e", data.X, run.covariance([2, 9]).matrix, data.X) / 12
     np.testing.assert_allclose(alone.mean_square - mean.mean_square, spread, rtol=1e-8)
@@ -327,8 +329,8 @@ def test_what_formulas_know_poorly_is_run_again():
     for run, epochs, method in (
         (rs.descend(data, rs.FullBatch(), step=1.5 * critical), [3, 40], "exact"),
         (rs.descend(scaled, rs.FullBatch(), step=0.5 * critical), [10, math.inf], "refits"),
-        (rs.descend(data, rs.Cyclic(2), step=0.1 * critical), [10**12], "refits"),
-        (rs.descend(data, rs.RandomReshuffling(3), step=1e-3 * critical), [10**12], "refits"),
+        (rs.descend(data, rs.Cyclic(batches=2), step=0.1 * critical), [10**12], "refits"),
+        (rs.descend(data, rs.RandomReshuffling(batches=3), step=1e-3 * critical), [10**12], "refits"),
     ):
         found = run.leave_one_out(epochs)
         assert found.method == method

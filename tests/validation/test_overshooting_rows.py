@@ -80,7 +80,7 @@ def test_many_rows_that_diverge_without_one(fewer_orders):
     assert found.mean_square[1] == math.inf
 
 
-@pytest.mark.parametrize("scheme", [SINGLE, rs.RandomReshuffling(4), rs.SampleReshuffling(4)])
+@pytest.mark.parametrize("scheme", [SINGLE, rs.RandomReshuffling(batches=4), rs.SampleReshuffling(batches=4)])
 @pytest.mark.parametrize("penalty", [0.0, 0.2])
 def test_four_batches_of_one_row_are_exact(scheme, penalty):
     rng = np.random.default_rng(3)
@@ -97,7 +97,7 @@ def test_few_rows_of_any_shape_are_exact():
     rng = np.random.default_rng(4)
     X, y, start = rng.standard_normal((6, 8)), rng.standard_normal((6, 2)), 0.1 * np.arange(8)
     problem = rs.LeastSquares(X, y, sample_weight=np.arange(1.0, 7.0))
-    run = rs.descend(problem, rs.RandomReshuffling(6), 0.02, start=start)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=6), 0.02, start=start)
     found = run.leave_one_out([1, 10, math.inf])
     assert found.method == "exact"
     assert found.saturated.all()

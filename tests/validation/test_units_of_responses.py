@@ -15,7 +15,7 @@ def responses():
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.RandomReshuffling(2)], ids=repr)
+@pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=2)], ids=repr)
 @pytest.mark.parametrize("momentum", [0.0, 0.1])
 def test_leave_one_out(size, scheme, momentum):
     X, y = responses()

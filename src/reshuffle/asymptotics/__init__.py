@@ -8,44 +8,47 @@ array([0.468 , 0.2833, 0.334 ])
 from functools import partial
 
 from reshuffle._progress import ticking
-from reshuffle.asymptotics.curves import (
+from reshuffle.asymptotics.batch_law import (
+    BatchLaw,
+    FullBatchLaw,
+    batch_spectrum,
+    critical_alpha,
+    marchenko_pastur,
+)
+from reshuffle.asymptotics.best_recipe import BestRecipe, BestRecipes, best_recipe
+from reshuffle.asymptotics.comparison import (
     CurveComparison,
-    LearningCurve,
-    LimitingRisk,
-    SpectralStability,
     SpectrumComparison,
     compare_curves,
     compare_spectra,
+)
+from reshuffle.asymptotics.epoch_law import EpochLaw
+from reshuffle.asymptotics.fixed_dimension import FixedDimension, Shrinkage, fixed_dimension, shrinkage
+from reshuffle.asymptotics.fresh_samples import OnePassStability
+from reshuffle.asymptotics.learning_curve import (
+    LearningCurve,
+    LimitingRisk,
+    SpectralStability,
     learning_curve,
     risk,
 )
-from reshuffle.asymptotics.fixed_dimension import FixedDimension, Shrinkage, fixed_dimension, shrinkage
-from reshuffle.asymptotics.laws import (
-    BatchLaw,
-    EpochLaw,
-    FullBatchLaw,
-    TwoBatchLaw,
-    batch_spectrum,
-    marchenko_pastur,
-)
-from reshuffle.asymptotics.laws.batch_spectrum import critical_alpha
-from reshuffle.asymptotics.named_spectra import PowerLaw, spiked, toeplitz
-from reshuffle.asymptotics.recipes import BestRecipe, BestRecipes, best_recipe
-from reshuffle.asymptotics.streaming import (
-    CriticalBatch,
+from reshuffle.asymptotics.one_pass import OnePass, one_pass
+from reshuffle.asymptotics.replacement import (
     EffectiveReuse,
-    Frontier,
-    OnePass,
-    OnePassStability,
     ReplacementCurve,
     ReplacementStability,
-    compute_frontier,
-    critical_batch_size,
     effective_reuse,
-    frontier_exponents,
-    one_pass,
     replacement_curve,
 )
+from reshuffle.asymptotics.scaling import (
+    CriticalBatch,
+    Frontier,
+    compute_frontier,
+    critical_batch_size,
+    frontier_exponents,
+)
+from reshuffle.asymptotics.spectra import PowerLaw, spiked, toeplitz
+from reshuffle.asymptotics.two_batch_law import TwoBatchLaw
 from reshuffle.free import progress
 
 # Laws of `free` are parts of the loops here: one display shows both.

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._linalg import power_and_sum
-from reshuffle.asymptotics import arguments
+from reshuffle.asymptotics import spectra
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.run.risk import Risk, RiskForms
-from reshuffle.run.trajectory import times_finite
+from reshuffle.run.modes import RiskForms, times_finite
+from reshuffle.run.trajectory import Risk
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def shrinkage(batches: int, alpha: float) -> Shrinkage:
     >>> shrinkage(batches=4, alpha=0.5)([0.5, 1.0, 2.0]).round(6)
     array([0.455048, 0.827637, 1.367188])
     """
-    return Shrinkage(arguments.batches(batches), arguments.alpha(alpha))
+    return Shrinkage(spectra.batches(batches), spectra.alpha(alpha))
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +202,7 @@ def fixed_dimension(
     >>> import reshuffle as rs
     >>> problem = rs.gaussian(n=4000, p=3, noise=1.0, seed=0)
     >>> limit = fixed_dimension(problem, batches=4, alpha=0.5)
-    >>> exact = rs.descend(problem, rs.RandomReshuffling(4), alpha=0.5)
+    >>> exact = rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.5)
     >>> bool(abs(limit.risk(5).total / exact.risk(5).total - 1) < 1e-3)
     True
     """

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 import sys
 import time
 import warnings
@@ -11,7 +10,7 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from reshuffle.errors import BudgetError
+from reshuffle.errors import BudgetError, Worded
 
 if TYPE_CHECKING:
     from cyclopts import App, CycloptsError
@@ -43,13 +42,8 @@ _MEANT = {
 }
 """Names that other programs have for our options; those of a command are tried in turn."""
 
-_PYTHON_ADVICE = r',? or (descend\(\.\.\., )?method="auto"\)?|,? or expected_risk at the epochs of interest'
-"""What the library advises that has no counterpart here."""
-_CRITICAL_STEP = r"(?:rs\.)?critical_step\(problem, scheme\)"
-"""A call that is a command here."""
-_ARGUMENTS = r"(?<![-\w])(rtol|budget|drop_last|batch_size|mean_square)\b(?!\()"
-"""Arguments of the library that are options here; words that are plain English as well are left alone."""
-
+_commands: list[tuple["App", list[str]]] = []
+"""The application and the arguments that are worked on."""
 
 _GLANCE = 0.25
 """Seconds between two looks at the clock."""
@@ -72,6 +66,7 @@ def guarded(app: "App", arguments: list[str]) -> int:
         if hasattr(stream, "reconfigure"):
             # A terminal that cannot show a sign gets a question mark, not an exception.
             stream.reconfigure(errors="replace")
+    _commands[:] = [(app, arguments)]
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
@@ -90,6 +85,16 @@ def guarded(app: "App", arguments: list[str]) -> int:
                 _abandon_standard_output()
             return _complain(*explain(error))
     return 0
+
+
+def words() -> dict[str, str]:
+    """Arguments of the library as options of the command that runs."""
+    found = {"critical_step": "the critical one, which reshuffle stability prints"}
+    for app, arguments in _commands:
+        *_, command = app.parse_commands(arguments)[1]
+        for option in command.assemble_argument_collection():
+            found |= {name.removeprefix("--").replace("-", "_"): name for name in option.names}
+    return found
 
 
 @contextmanager
@@ -149,8 +154,6 @@ def explain(error: Exception) -> tuple[str, int]:
     ('n must be a whole number of at least 1, but it is 0.', 2)
     >>> explain(OverflowError("too large"))
     ('too large', 1)
-    >>> explain(BudgetError("it takes 1e13 operations; try a larger budget."))
-    ('it takes 1e13 operations; try a larger --budget.', 1)
     """
     from cyclopts import CycloptsError
 
@@ -161,8 +164,7 @@ def explain(error: Exception) -> tuple[str, int]:
         return f"{where}{error.strerror or error}.", BAD_INPUT if error.errno in _BAD_PATHS else FAILED
     if isinstance(error, MemoryError):
         return f"not enough memory: {error or 'the problem is too large.'}", FAILED
-    # What the command line itself says may quote the names of columns and files.
-    message = str(error) if isinstance(error, InputError) else in_options(str(error))
+    message = error.worded(words()) if isinstance(error, Worded) else str(error)
     # numpy's and scipy's LinAlgError is a ValueError, but it is a computation that failed.
     computation = isinstance(error, ArithmeticError) or type(error).__name__ == "LinAlgError"
     if isinstance(error, ZeroDivisionError):
@@ -173,21 +175,6 @@ def explain(error: Exception) -> tuple[str, int]:
     if computation or isinstance(error, BudgetError):
         return message, FAILED
     return f"unexpected {type(error).__name__}: {error}", FAILED
-
-
-def in_options(message: str) -> str:
-    """What the library says, with the options of the command line in place of arguments of Python.
-
-    >>> in_options('To reach it, try a larger budget, a larger rtol or a smaller step.')
-    'To reach it, try a larger --budget, a larger --rtol or a smaller step.'
-    >>> in_options('try fewer batches, or descend(..., method="auto").')
-    'try fewer batches.'
-    >>> in_options("Try a step near critical_step(problem, scheme).")
-    'Try a step near the critical one, which reshuffle stability prints.'
-    """
-    message = re.sub(_PYTHON_ADVICE, "", message)
-    message = re.sub(_CRITICAL_STEP, "the critical one, which reshuffle stability prints", message)
-    return re.sub(_ARGUMENTS, lambda name: "--" + name[0].replace("_", "-"), message)
 
 
 def warn(message: str) -> None:
@@ -215,4 +202,4 @@ def _complain(message: str, code: int) -> int:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    warn(in_options(str(message)))
+    warn(message.worded(words()) if isinstance(message, Worded) else str(message))

@@ -225,11 +225,11 @@ def _of_count(name: str, batches: int, n: int) -> Visiting:
     if name == "full-batch" or (batches == 1 and name not in _DRAWN):
         return Visiting("full-batch", 1, rs.FullBatch())
     if name not in _OF_A_SIZE:
-        return _checked(name, getattr(rs, SCHEMES[name])(batches), n)
+        return _checked(name, getattr(rs, SCHEMES[name])(batches=batches), n)
     if batches > n:
         # The library's own words for it.
-        rs.WithReplacement(batches).steps(n)
-    made = _checked(name, getattr(rs, SCHEMES[name])(-(-n // batches)), n)
+        rs.WithReplacement(batches=batches).steps(n)
+    made = _checked(name, getattr(rs, SCHEMES[name])(batch_size=-(-n // batches)), n)
     if made.batches != batches:
         raise InputError(
             f"--batches must be the number of visits that some batch size needs for {n} rows with {name}, "

@@ -107,7 +107,7 @@ def _of_expression(text: str, definitions: tuple[str, ...], moments: int, sample
     from reshuffle.free import parser, progress
 
     progress.display = partial(_progress.ticking, None)
-    law = free.spectrum(parser.parse(text, definitions))
+    law = free.spectrum(free.parse(text, **parser.parse_definitions(definitions)))
     eigenvalues = np.linalg.eigvalsh(law.matrix(sample, seed)) if sample else None
     t, density = plotting.spectrum_points(law)
     return Found(text, plotting.COLOURS[0], None, law, t, density, law.moments(moments), eigenvalues)
@@ -137,7 +137,7 @@ def _sampled(aspect: float, alpha: float, batches: int, size: int, seed: int) ->
     import reshuffle as rs
 
     n = max(batches, round(size / aspect))
-    scheme = rs.RandomReshuffling(batches) if batches > 1 else rs.FullBatch()
+    scheme = rs.RandomReshuffling(batches=batches) if batches > 1 else rs.FullBatch()
     decay_rates = rs.Epoch(rs.gaussian(n, size, seed=seed), scheme, alpha / batches).decay_rates
     return np.sort(np.concatenate([decay_rates, np.zeros(size - len(decay_rates))]))
 
@@ -225,9 +225,7 @@ def _picture(found: list[Found], axes: "View") -> "Picture":
     ax = picture.add_subplot()
     for one in found:
         style: dict[str, Any] = {"colour": one.colour, "decades": axes.decades, "ax": ax}
-        if one.eigenvalues is not None:
-            plotting.spectrum_histogram(one.eigenvalues, label=f"{one.label}, one matrix", **style)
-        plotting.spectrum_curve(one.law, label=one.label, **style)
+        plotting.spectrum_curve(one.law, label=one.label, eigenvalues=one.eigenvalues, **style)
     if axes.top:
         ax.set_ylim(0, 1.2 * axes.top)
     ax.legend(frameon=False, fontsize=9)

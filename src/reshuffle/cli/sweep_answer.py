@@ -19,10 +19,10 @@ _LINES = 6
 def answer(posed: Posed, found: "Dataset") -> Answer:
     """Everything in every form; the first question is ranked and drawn."""
     import reshuffle as rs
-    from reshuffle.sweeps.asked import QUESTIONS
+    from reshuffle.grid.metrics import METRICS
 
-    question = QUESTIONS[str(found["question"].values[0])]
-    ranked = found[question.variables[0].name]
+    question = METRICS[str(found["question"].values[0])]
+    ranked = found[question.quantities[0].name]
     if "output" in ranked.dims:
         ranked = ranked.mean("output", keep_attrs=True)
     best = _best(found, ranked)

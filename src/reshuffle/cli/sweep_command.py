@@ -112,7 +112,7 @@ def sweep(
         try:
             with writing(out):
                 found = rs.sweep(
-                    posed.problem, over=over, ask=names, epochs=when, n_jobs=jobs, client=client,
+                    posed.problem, over=over, metrics=names, epochs=when, n_jobs=jobs, client=client,
                     cache=folder / CELLS, **fixed,
                 )  # fmt: skip
         except KeyboardInterrupt:
@@ -172,12 +172,12 @@ def _place(name: str, values: list[Any], over: dict[str, Any], fixed: dict[str, 
 
 
 def _questions(text: str) -> list[str]:
-    from reshuffle.sweeps.asked import QUESTIONS
+    from reshuffle.grid.metrics import METRICS
 
     names = [name.strip().replace("-", "_") for name in text.split(",")]
     for name in names:
-        if name not in QUESTIONS:
-            known = ", ".join(known.replace("_", "-") for known in QUESTIONS)
+        if name not in METRICS:
+            known = ", ".join(known.replace("_", "-") for known in METRICS)
             raise InputError(f"--ask must be among {known}, but it is {name.replace('_', '-')!r}.")
     return list(dict.fromkeys(names))
 
@@ -192,13 +192,14 @@ def _epochs(last: int) -> list[float]:
 
 def _auto_steps(problem: "rs.LeastSquares", over: dict[str, Any], fixed: dict[str, Any]) -> list[float]:
     """A grid for all schemes and batches alike: steps must be, in a table."""
-    from reshuffle.sweeps import grid
+    from reshuffle.grid.sweep import dimensions, grid_points
+    from reshuffle.planning.mean_steps_left_out import auto_steps
 
-    made = grid.grid(
+    made = dimensions(
         {name: values for name, values in over.items() if values is not None} | {"step": [1.0]}, {}
     )
-    schemes = {point.scheme for point in grid.points(made, {"scheme": None, **fixed}, [problem])}
-    return [float(f"{step:.3g}") for step in grid.auto_steps(problem, sorted(schemes, key=repr))]
+    schemes = {point.scheme for point in grid_points(made, {"scheme": None, **fixed}, [problem])}
+    return [float(f"{step:.3g}") for step in auto_steps(problem, sorted(schemes, key=repr))]
 
 
 def _client(address: str) -> "Client":
@@ -206,7 +207,7 @@ def _client(address: str) -> "Client":
     import errno
     import logging
 
-    from reshuffle.sweeps.executors import required
+    from reshuffle.grid.workers import required
 
     distributed = required("distributed", "dask")
     # It tells of every attempt to connect, at length.

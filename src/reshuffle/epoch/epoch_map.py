@@ -20,6 +20,7 @@ from scipy.linalg import lapack
 
 from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray
 from reshuffle._linalg import few_threads, graded_svd, thin_qr
+from reshuffle.errors import RangeError
 from reshuffle.recipe import Average
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -59,6 +60,11 @@ class EpochMap:
     entries: FloatArray
     weight: float
     entry_sizes: FloatArray
+
+    @property
+    def bytes(self) -> float:
+        """Memory of kernel and entries."""
+        return float(self.kernel.nbytes + self.entries.nbytes)
 
     @property
     def loss(self) -> FloatArray:
@@ -326,22 +332,10 @@ def decays(x: AnyArray) -> AnyArray:
     return np.asarray(size < 2 * cosine)
 
 
-def average(states: Sequence[FloatArray] | FloatArray) -> FloatArray:
-    """The mean of equally likely states."""
-    if isinstance(states, np.ndarray):
-        return np.asarray(states.mean(axis=0))
-    if len(states) == 1:
-        return states[0]
-    total = states[0].copy()
-    for state in states[1:]:
-        total += state
-    total /= len(states)
-    return total
-
-
 def mean_of(maps: Sequence[EpochMap]) -> EpochMap:
     """The mean of equally likely maps of the same step."""
-    kernel, entries = average([one.kernel for one in maps]), average([one.entries for one in maps])
+    total = sum(one.kernel for one in maps), sum(one.entries for one in maps)
+    kernel, entries = (np.asarray(part / len(maps)) for part in total)
     return replace(maps[0], kernel=kernel, entries=entries)
 
 
@@ -385,9 +379,10 @@ class MeanMap:
     def require_finite(self, steps: int) -> "MeanMap":
         """Return the map itself; refuse a step at which a product over so many batches overflows."""
         if not (np.isfinite(self.kernel).all() and np.isfinite(self.input_map).all()):
-            raise OverflowError(
+            raise RangeError(
                 f"step is so large for these data that products over {steps} batches leave the range of "
-                "floating-point numbers; the iterates diverge. Try a step near critical_step(problem, scheme)."
+                "floating-point numbers; the iterates diverge.",
+                hint="Try a step near {critical_step}",
             )
         return self
 

@@ -95,7 +95,7 @@ def accuracy(method: Any, rtol: Any, budget: Any, seed: Any) -> Accuracy:
     >>> accuracy("guess", 1e-4, 1e12, 0)
     Traceback (most recent call last):
     ...
-    ValueError: method must be "auto", "exact", "cavity" or "sampling", but it is 'guess'.
+    reshuffle.errors.ArgumentError: method must be "auto", "exact", "cavity" or "sampling", but it is 'guess'.
     """
     if advice := _GONE.get(str(method)):
         raise ValueError(
@@ -280,7 +280,8 @@ def task(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Task:
         if steps > most:
             raise BudgetError(
                 f"batches is {steps}, but the exact mean over shuffled samples is computed for at most "
-                f'{most}; try fewer batches, or descend(..., method="auto").'
+                f"{most}.",
+                hint=("fewer batches", 'descend(..., {method}="auto")'),
             )
         return samples.mean_map(whitened(), sizes / divisors)
 
@@ -343,7 +344,7 @@ def mean_map(task: Task, accuracy: Accuracy) -> tuple[MeanMap, Choice]:
         if accuracy.method == "exact" and task.shares is not None and np.isfinite(task.exact_flops):
             require_affordable(
                 task.exact_flops, accuracy.budget, f"the exact mean over the orders of {task.steps} batches",
-                'try fewer batches, a larger budget, or method="auto"',
+                ("fewer batches", "a larger {budget}", '{method}="auto"'),
             )  # fmt: skip
         return task.exact(), chosen
     with np.errstate(over="ignore", invalid="ignore"):
@@ -351,10 +352,10 @@ def mean_map(task: Task, accuracy: Accuracy) -> tuple[MeanMap, Choice]:
         mean.require_finite(task.steps)
     wanted = accuracy.relaxed_for_divergence if against.get("sampling") == _DIVERGES else accuracy
     if mean.missed > wanted.rtol:
-        advice = "try a larger budget, a larger rtol or a smaller step"
+        hint = ["a larger {budget}", "a larger {rtol}", "a smaller step"]
         if accuracy.method == "cavity":
-            advice = 'try a smaller step, or method="auto"'
-        warn_out_of_reach(mean.missed, mean.method, wanted.rtol, advice)
+            hint = ["a smaller step", '{method}="auto"']
+        warn_out_of_reach(mean.missed, mean.method, wanted.rtol, hint)
     methods = [
         replace(one, rejected_because=against.get(one.name) or one.rejected_because) for one in chosen.methods
     ]
@@ -431,7 +432,7 @@ def mean_of_samples(
     if found is None:
         raise UnsupportedError(NO_SOLUTION.partition(", or")[0] + ".")
     if found[0].missed > accuracy.rtol:
-        warn_out_of_reach(found[0].missed, "cavity", accuracy.rtol, "try a smaller step or a larger rtol")
+        warn_out_of_reach(found[0].missed, "cavity", accuracy.rtol, ("a smaller step", "a larger {rtol}"))
     return found
 
 
@@ -489,7 +490,7 @@ def affine_choice(
             require_few(walk.steps)
             require_affordable(
                 price, accuracy.budget, f"the exact mean over the orders of {walk.steps} batches",
-                'try fewer batches, a larger budget, or method="auto"',
+                ("fewer batches", "a larger {budget}", '{method}="auto"'),
             )  # fmt: skip
         if not walk.exists:
             return Method("exact", price, "no walk is known over its orders")

@@ -19,7 +19,7 @@ from reshuffle._linalg import power_and_sum
 from reshuffle._uncertainty import ERROR_KINDS, MOST_GROUPS, ErrorKind
 from reshuffle.epoch import select
 from reshuffle.epoch.averaging import cavity_maps
-from reshuffle.epoch.averaging.lattice import Walk
+from reshuffle.epoch.averaging.lattice import Walk, repeated
 from reshuffle.epoch.averaging.sampling import DrawPairs, group_maps, pairs_of_orders
 from reshuffle.epoch.epoch_map import EpochMap, mean_of
 from reshuffle.epoch.select import Accuracy, Choice
@@ -78,14 +78,13 @@ class Timeline:
         self.replica: int | None = None
         self._last: Visits | None = None
         self._whole: Timeline | None = None
-        self._by_cavity: dict[Hyperparameters, list[EpochMap]] = {}
-        self._by_group: dict[Hyperparameters, list[EpochMap]] = {}
+        # Shared by all replicas.
+        self._maps: dict[tuple[str, Hyperparameters], list[EpochMap]] = {}
         self._sums: dict[str, Any] = {}
         self._forget()
 
     def _forget(self) -> None:
-        """Drop the maps, which are others in a copy."""
-        self._maps: dict[Hyperparameters, EpochMap] = {}
+        """Drop what follows from the maps, which are others in a copy."""
         self._applied: dict[bool, tuple[Hyperparameters, FloatArray | None, EpochMap]] = {}
         self._cut: dict[bool, list[Timeline]] = {}
         for name in ("responses", "plain"):
@@ -99,7 +98,7 @@ class Timeline:
 
     def with_truth(self, truth: FloatArray | None) -> "Timeline":
         """The timeline of the errors of another output: without a penalty the same one."""
-        return self._copy(truth=truth, _by_cavity={}, _by_group={}, _sums={}) if self.recipe.penalty else self
+        return self._copy(truth=truth, _maps={}, _sums={}) if self.recipe.penalty else self
 
     @property
     def count(self) -> int:
@@ -150,20 +149,39 @@ class Timeline:
         return Visits(self.blocks, visits.hyperparameters, visits.average)
 
     def _cavity_maps(self, visits: Visits) -> list[EpochMap]:
-        """The map of the cavity equation and its replicas, which all replicas share; none without a solution."""
-        scaled = visits.hyperparameters
-        if scaled not in self._by_cavity:
+        """The map of the cavity equation and its replicas; none without a solution."""
+        key = "cavity", visits.hyperparameters
+        if key not in self._maps:
             found = cavity_maps.cavity_maps(self._of_samples(visits), self.force(visits), self._shares)
-            self._by_cavity[scaled] = found
-        return self._by_cavity[scaled]
+            self._maps[key] = found
+        return self._maps[key]
 
-    def _group_maps(self, visits: Visits) -> list[EpochMap]:
-        """The maps of the groups of drawn orders, which all replicas share."""
-        scaled = visits.hyperparameters
-        if scaled not in self._by_group:
+    def _mean_maps(self, visits: Visits) -> list[EpochMap]:
+        """The mean map of an epoch, and the replicas that carry its error: none if it is exact."""
+        if self.orders is None and self.choice.taken == "cavity":
+            return self._cavity_maps(visits) or [cavity_maps.beyond_numbers(visits, self.walk.steps)]
+        key, force = ("", visits.hyperparameters), self.force(visits)
+        if key in self._maps:
+            return self._maps[key]
+        if self.orders is not None:
+            made = [maps_of_orders(visits, force, self.orders)]
+        elif self.choice.taken == "sampling":
             wanted = select.wanted_of_draws(self.choice, self.accuracy, lambda: self._grows)
-            self._by_group[scaled] = group_maps(visits, self.force(visits), self.draw_pairs, wanted)
-        return self._by_group[scaled]
+            groups = group_maps(visits, force, self.draw_pairs, wanted)
+            with np.errstate(over="ignore", invalid="ignore"):
+                without = [groups[:number] + groups[number + 1 :] for number in range(len(groups))]
+                made = [mean_of(some) for some in (groups, *without)]
+        elif self._draws(Unit.BATCH):
+            # Independent visits: the mean of their product is that of as many mean visits.
+            mean = MeanVisits(self.blocks, visits.hyperparameters, visits.average)
+            made = [mean_map(repeated(1, self.walk.steps), mean, force)]
+        else:
+            made = [mean_map(self.walk.layers, visits, force)]
+        # Under a schedule every epoch may have a map of its own; drawn ones are too dear to be forgotten.
+        if len(made) == 1 and made[0].bytes * len(self._maps) > REMEMBERED_BYTES:
+            self._maps.clear()
+        self._maps[key] = made
+        return made
 
     @property
     def samples_orders(self) -> bool:
@@ -175,12 +193,10 @@ class Timeline:
         """Copies with each of the maps that carry the error, or without each group of drawn orders."""
         if self.error_kind == "exact" or self.replica is not None:
             return []
-        if self.orders is not None:
-            made = [copy(self) for _ in self._groups]
-        elif self.error_kind == "estimate":
-            made = [self._copy() for _ in self._cavity_maps(self.visits(0))[1:]]
+        if self.orders is None:
+            made = [self._copy() for _ in self._mean_maps(self.visits(0))[1:]]
         else:
-            made = [self._copy() for _ in self._group_maps(self.visits(0))]
+            made = [copy(self) for _ in self._groups]
         for number, each in enumerate(made):
             each.replica = number
         return made
@@ -218,37 +234,12 @@ class Timeline:
         """The mean map of the epoch after `epoch` others."""
         if self._whole is not None:
             return self._alone(self._whole.map(epoch))
-        visits = self.visits(epoch)
-        scaled = visits.hyperparameters
-        if scaled not in self._maps:
-            made = self._mean_map(visits)
-            # Under a schedule every epoch may have a map of its own.
-            if 8.0 * (made.kernel.size + made.entries.size) * len(self._maps) > REMEMBERED_BYTES:
-                self._maps.clear()
-            self._maps[scaled] = made
-        return self._maps[scaled]
-
-    def _mean_map(self, visits: Visits) -> EpochMap:
-        force = self.force(visits)
-        if self.orders is not None:
-            return maps_of_orders(visits, force, self.orders)
-        if self.error_kind == "estimate":
-            found = self._cavity_maps(visits)
-            place = 0 if self.replica is None else 1 + self.replica
-            return found[place] if found else cavity_maps.beyond_numbers(visits, self.walk.steps)
-        if self.error_kind != "exact":
-            groups = self._group_maps(visits)
-            with np.errstate(over="ignore", invalid="ignore"):
-                return mean_of([one for number, one in enumerate(groups) if number != self.replica])
-        if self._draws(Unit.BATCH):
-            # Independent visits: the mean of their product is that of as many mean visits.
-            visits = MeanVisits(self.blocks, visits.hyperparameters, visits.average)
-            return mean_map(self.walk.one_after_the_other, self.walk.steps, visits, force)
-        return mean_map(self.walk.of, self.walk.steps, visits, force)
+        number = 0 if self.replica is None or self.orders is not None else 1 + self.replica
+        return self._mean_maps(self.visits(epoch))[number]
 
     def learn(self, once: EpochMap) -> None:
         """Take over the map of the first epoch from somewhere else, where it was found more quickly."""
-        self._maps[self.visits(0).hyperparameters] = once
+        self._maps["", self.visits(0).hyperparameters] = [once]
 
     def with_inputs(self, epoch: int, inputs: FloatArray | None, averages: bool = False) -> EpochMap:
         """The mean map of the epoch after `epoch` others, with the inputs (1 + rows, t) if they are given.
@@ -264,7 +255,7 @@ class Timeline:
             made = self._alone(self._whole.with_inputs(epoch, inputs))
         elif inputs is None:
             made = self.map(epoch)
-        elif self.orders is None or scaled in self._maps:
+        elif self.orders is None or ("", scaled) in self._maps:
             made = self.map(epoch).with_inputs(inputs)
         else:
             # Of many orders a column per output is much less than one per row.
@@ -349,8 +340,8 @@ class Timeline:
         if is_free or source.error_kind in ("exact", "estimate"):
             return
         unlike = len({self.recipe.at(epoch) for epoch in range(int(epochs[-1]))})
-        groups = source._group_maps(source.visits(0))
-        needed = unlike * sum(8.0 * (one.kernel.size + one.entries.size) for one in groups)
+        maps = source._mean_maps(source.visits(0))
+        needed = unlike * sum(one.bytes for one in maps)
         if needed > DRAWN_BYTES:
             raise BudgetError(
                 f"the drawn orders of {unlike} epochs with steps of their own take {needed:.1g} bytes, but at most "
@@ -455,7 +446,7 @@ class Timeline:
             each = 8.0 * d * (6 * d + 4 * self._columns(inputs))
             size = 2 * max(1, int(CHUNK_BYTES / each / 2))
             self._cut[inputs is None] = [
-                self._copy(orders=self.orders[at : min(at + size, group.stop)])
+                self._copy(orders=self.orders[at : min(at + size, group.stop)], _maps={})
                 for group in self._groups
                 for at in range(group.start, group.stop, size)
             ]

@@ -5,22 +5,20 @@ batch is C_b Q = U_b diag(s), so that small directions are small columns, not di
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import few_threads, graded_svd, norms
-from reshuffle.epoch.averaging.lattice import Visit
+from reshuffle.epoch.averaging.lattice import Layer, Visit, follow
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.problem.row_space import Blocks, RowSpace
 from reshuffle.recipe import Average, Hyperparameters
 
-Follow: TypeAlias = Callable[[Visit, FloatArray], FloatArray]
-"""A visit, the state before an epoch -> the mean state after it, over its orders."""
 _WELL_CONDITIONED = 1e-3
 """Smallest eigenvalue of rows and penalty, in units in which they are one on the diagonal."""
 
@@ -290,16 +288,17 @@ class MeanVisits(Visits):
         return np.arange(len(self.blocks.rows))
 
 
-def mean_map(follow: Follow, steps: int, visits: Visits, force: FloatArray) -> EpochMap:
-    """The mean over the orders of an epoch of so many steps, with inputs zeta = (1, y of the rows of the blocks).
+def mean_map(layers: Sequence[Layer], visits: Visits, force: FloatArray) -> EpochMap:
+    """The mean over the orders of an epoch, with inputs zeta = (1, y of the rows of the blocks).
 
-    `follow` takes the mean over these orders. The `force` (r,) enters at every visit with the input 1.
+    The `force` (r,) enters at every visit with the input 1.
     """
     d, rows = visits.dimension, len(visits.blocks.rows)
-    visit = _visit(visits, force, d + 1 + rows, None)
+    visit = visit_of(visits, force, d + 1 + rows)
     with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
-        end = follow(visit, np.zeros((d, d + 1 + rows)))
-    return _of_columns(visits, end, *visits.sizes_of(steps, force))
+        # Only the last states are stored.
+        (end,) = deque(follow(layers, visit, np.zeros((d, d + 1 + rows)), d), maxlen=1)
+    return _of_columns(visits, end.mean(axis=0), *visits.sizes_of(len(layers), force))
 
 
 def maps_of_orders(
@@ -311,7 +310,7 @@ def maps_of_orders(
     """
     d, rows = visits.dimension, len(visits.blocks.rows)
     width = d + (1 + rows if inputs is None else inputs.shape[1])
-    visit = _visit(visits, force, width, inputs)
+    visit = visit_of(visits, force, width, inputs)
     states, places = np.zeros((1, d, width)), np.zeros(len(orders), dtype=np.int64)
     with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
         for slot, visited in enumerate(orders.T):
@@ -328,10 +327,11 @@ def maps_of_orders(
     return _of_columns(visits, states, weight, sizes)
 
 
-def _visit(
-    visits: Visits, force: FloatArray, width: int, given: FloatArray | None
-) -> Callable[[int, FloatArray, int], FloatArray]:
-    """A visit as it changes [K, E] (..., d, width), with an input per row or with given inputs."""
+def visit_of(visits: Visits, force: FloatArray, width: int, given: FloatArray | None = None) -> Visit:
+    """A visit as it changes [K, E] (..., d, width), with an input per row or with given inputs (1 + rows, t).
+
+    With these the force is (r,), or (r, t) if each output has its own.
+    """
     d, grades = visits.dimension, (visits.left * visits.right)[:, np.newaxis]
     begin = np.eye(d, width)
 
@@ -344,7 +344,8 @@ def _visit(
             following[..., d] += constant
             following[..., d + 1 + columns] += entry
         else:
-            following[..., d:] += constant[:, np.newaxis] * given[0] + entry @ given[1 + columns]
+            own = constant if constant.ndim == 2 else constant[:, np.newaxis]
+            following[..., d:] += own * given[0] + entry @ given[1 + columns]
         return np.asarray(following)
 
     return visit

@@ -9,7 +9,7 @@
 """
 
 from reshuffle.free.brown_measure import Brown, PlaneGrid, brown
-from reshuffle.free.certificates import CdfBounds, Certificate
+from reshuffle.free.certificates import Certificate
 from reshuffle.free.checks import ConvergenceError
 from reshuffle.free.convolution import (
     Convolved,
@@ -21,8 +21,7 @@ from reshuffle.free.convolution import (
     multiply,
 )
 from reshuffle.free.deconvolution import Deconvolved, divide, subtract
-from reshuffle.free.expression import Expression, block, variables
-from reshuffle.free.functions import apply, sqrt
+from reshuffle.free.expression import Expression, apply, block, sqrt, variables
 from reshuffle.free.laws import (
     Affine,
     Arcsine,
@@ -45,15 +44,16 @@ from reshuffle.free.laws import (
     Wachter,
 )
 from reshuffle.free.linearization import Pencil, linearize
+from reshuffle.free.parser import parse
 from reshuffle.free.solver import Resolved
-from reshuffle.free.spectrum import Comparison, Spectrum, Weighted, spectrum
+from reshuffle.free.spectrum import Comparison, Spectrum, spectrum
+from reshuffle.free.weighted import Weighted
 
 __all__ = [
     "Affine",
     "Arcsine",
     "Bernoulli",
     "Brown",
-    "CdfBounds",
     "Certificate",
     "Circular",
     "Comparison",
@@ -92,6 +92,7 @@ __all__ = [
     "linearize",
     "multiplicative_power",
     "multiply",
+    "parse",
     "spectrum",
     "sqrt",
     "subtract",

@@ -24,13 +24,12 @@ from reshuffle.free.checks import (
     real_points,
 )
 from reshuffle.free.expression import Expression, block
-from reshuffle.free.functions import generated
+from reshuffle.free.linearization import generated
 from reshuffle.free.moments import is_polynomial
 from reshuffle.free.solver.atoms import atoms as atoms_of
 from reshuffle.free.solver.continuation import ROUNDING, Resolved, follow
-from reshuffle.free.solver.resolvent import Engine, require_invertible
 from reshuffle.free.solver.system import State, System
-from reshuffle.free.spectrum import spectrum
+from reshuffle.free.spectrum import Engine, require_invertible, spectrum
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -293,7 +292,7 @@ class Brown:
 
         ``points`` are the columns of the grid.
         """
-        from reshuffle.free.plot import current_axes
+        from reshuffle.free.plot import COLOURS, current_axes
 
         ax = current_axes() if ax is None else ax
         found = self.grid(points)
@@ -303,12 +302,11 @@ class Brown:
         ax.figure.colorbar(mesh, ax=ax, label="density", shrink=0.8)
         if sample is not None:
             drawn = self.eigenvalues(sample, seed)
-            ax.plot(
-                drawn.real, drawn.imag, ".", ms=2.0, color="#b5482a", label=f"one matrix of size {sample}"
-            )
+            label = f"one matrix of size {sample}"
+            ax.plot(drawn.real, drawn.imag, ".", ms=2.0, color=COLOURS[1], label=label)
             ax.legend(frameon=False, loc="upper right", fontsize="small")
         for place, mass in self.atoms:
-            ax.annotate(f"{mass:.3g}", (place.real, place.imag), color="#b5482a", ha="center", va="center")
+            ax.annotate(f"{mass:.3g}", (place.real, place.imag), color=COLOURS[1], ha="center", va="center")
         ax.set_aspect("equal")
         ax.set_xlabel("real part")
         ax.set_ylabel("imaginary part")

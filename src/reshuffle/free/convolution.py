@@ -7,32 +7,29 @@ fixed point: solved at any point, with its support, atoms and measure.
 import itertools
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from reshuffle.free.checks import (
     Complex,
-    ConvergenceError,
     Real,
-    complex_points,
     count,
     number,
-    real_points,
     size,
 )
 from reshuffle.free.laws.classical import MarchenkoPastur
-from reshuffle.free.laws.law import Law, Pairs
+from reshuffle.free.laws.law import Law, Pairs, cumulants_from_moments, moments_from_cumulants
 from reshuffle.free.laws.pushforward import Corner
-from reshuffle.free.measure import Measure
+from reshuffle.free.measure import exponent
 from reshuffle.free.progress import working
-from reshuffle.free.recurrence import cumulants_from_moments, moments_from_cumulants
-from reshuffle.free.singularities import exponent
 from reshuffle.free.solver.continuation import Resolved, follow, resolved
+from reshuffle.free.spectrum import SolvedLaw
+from reshuffle.free.support import Support
 from reshuffle.free.support import support as support_of
 
 COARSE = 1500
@@ -201,12 +198,10 @@ def _laws(laws: tuple[Law, ...]) -> tuple[Law, ...]:
 
 def _positive(laws: tuple[Law, ...]) -> tuple[Law, ...]:
     for law in _laws(laws):
-        low = min([a for a, _ in law.support] + [x for x, _ in law.atoms])
-        if low < 0:
+        if law.hull[0] < 0:
             raise ValueError(
-                f"a free product needs laws on x >= 0, but one is {law!r}, which reaches down to {low:g}; for"
-                f" other variables write"
-                " the expression, such as spectrum(x * y * x)"
+                f"a free product needs laws on x >= 0, but one is {law!r}, which reaches down to"
+                f" {law.hull[0]:g}; for other variables write the expression, such as spectrum(x * y * x)"
             )
         if law.scale == 0:
             raise ValueError(
@@ -215,7 +210,7 @@ def _positive(laws: tuple[Law, ...]) -> tuple[Law, ...]:
     return laws
 
 
-class Convolved(Law):
+class Convolved(SolvedLaw):
     """The free convolution of laws that enter t_j times each, t_j >= 1 and real: a sum, or a product.
 
     Made by `add`, `multiply`, `additive_power`, `multiplicative_power` and `compress`; everything is computed
@@ -251,14 +246,13 @@ class Convolved(Law):
             return float(math.prod(v**t for v, t in zip(values, self.weights, strict=True)))
         return math.fsum(t * v for v, t in zip(values, self.weights, strict=True))
 
-    def _trace(self, z: Complex, strict: bool) -> Resolved:
+    def _transform(self, z: Complex, strict: bool = True) -> Resolved:
         with working(repr(self)):
             solved = resolved(self._chunks, z.ravel() / self._unit, strict)
-        shape = z.shape
         return Resolved(
-            solved.value[:, 0, 0].reshape(shape) / self._unit,
-            solved.error.reshape(shape) / self._unit,
-            solved.converged.reshape(shape),
+            solved.value[:, 0, 0].reshape(z.shape) / self._unit,
+            solved.error.reshape(z.shape) / self._unit,
+            solved.converged.reshape(z.shape),
         )
 
     def _chunks(self, z: Complex) -> tuple[Complex, Real]:
@@ -270,31 +264,9 @@ class Convolved(Law):
             errors[part] = np.where(solved.converged, solved.error, np.inf)
         return values, errors
 
-    def cauchy(self, z: ArrayLike) -> Complex:
-        """Return ``G(z)``; real z means the limit from above, nan where it could not be solved."""
-        return np.asarray(self._trace(complex_points("z", z), strict=True).value)
-
-    def resolve(self, t: ArrayLike) -> Resolved:
-        """Return the density at t with error estimates and convergence flags."""
-        return self._trace(real_points("t", t).astype(complex), strict=True).density(self._unit)
-
-    def _density(self, t: Real) -> Real:
-        return np.asarray(self.resolve(t).value)
-
-    def _cauchy(self, z: Complex) -> Complex:
-        # A larger system asks for this at every step of its own: the solver of this one would be run each time.
-        return self.measure.cauchy(z)
-
-    def _untested(self, t: Real) -> tuple[Real, Real]:
-        solved = self._trace(t.astype(complex), strict=False)
-        density = np.where(solved.converged, np.maximum(-solved.value.imag / np.pi, 0.0), 0.0)
-        if self.product:
-            density = np.where(t < 0, 0.0, density)
-        return density, np.where(solved.converged, solved.error / np.pi, np.inf)
-
-    def _known(self, t: Real) -> Real:
-        density, error = self._untested(t)
-        return np.asarray(np.where(np.isfinite(error), density, np.nan))
+    def _density_and_error(self, t: Real) -> tuple[Real, Real]:
+        density, error = super()._density_and_error(t)
+        return np.where(self.product & (t < 0), 0.0, density), error
 
     @cached_property
     def atoms(self) -> Pairs:
@@ -342,11 +314,11 @@ class Convolved(Law):
             x = np.geomspace(1e-8 * self._unit, high, COARSE)
             z, widths = x * (1 + 0.02j), x
         else:
-            ends = [_hull(law) for law in self.laws]
+            ends = [law.hull for law in self.laws]
             low, high = (self._together([pair[i] for pair in ends]) for i in (0, 1))
             x = np.linspace(low, high, COARSE)
             z, widths = x + 1j * (high - low) / 300, np.ones(COARSE)
-        values = self._trace(z, strict=False).value
+        values = self._transform(z, strict=False).value
         for place, mass in self.atoms:
             values = values - mass / (z - place)
         total = np.cumsum(np.nan_to_num(np.maximum(-values.imag, 0.0)) * widths)
@@ -371,34 +343,17 @@ class Convolved(Law):
         whole = [k * (1 + total) for k in range(1, 7) if abs(k * (1 + total) - round(k * (1 + total))) < 1e-9]
         return {0.0: float(round(whole[0]) if whole else np.ceil(4 + 4 * total))} if total else {}
 
-    @cached_property
-    def _structure(self) -> tuple[Pairs, Measure]:
-        if sum(mass for _, mass in self.atoms) > 1 - 1e-9:
-            return (), Measure(self._untested, (), self.atoms)
-        with working(repr(self)):
-            return self._found()
+    def _working(self) -> AbstractContextManager[None]:
+        return working(repr(self))
 
-    def _found(self) -> tuple[Pairs, Measure]:
+    def _attempts(self) -> Iterator[tuple[Support, Pairs]]:
+        if sum(mass for _, mass in self.atoms) > 1 - 1e-9:
+            yield Support((), (), {}), self.atoms
+            return
         seeds = self._seeds()
         for resolution in (300, 1200, 3000):
-            found = support_of(self._known, seeds, resolution)
-            measure = Measure(self._untested, found.pieces, self.atoms, 1e-11, self._powers)
-            if abs(measure.mass - 1) < 1e-7:
-                return found.intervals, measure
-        raise ConvergenceError(
-            f"{self!r} has mass {measure.mass:.9f} on {found.intervals} and atoms {self.atoms}, should be 1; it has"
-            " parts too narrow to be found: use density(t) and resolve(t) at chosen points"
-        )
-
-    @property
-    def support(self) -> Pairs:
-        """The intervals of the continuous part, from left to right."""
-        return self._structure[0]
-
-    @cached_property
-    def measure(self) -> Measure:
-        """The law as quadrature panels."""
-        return self._structure[1]
+            found = support_of(self._density_or_nan, seeds, resolution)
+            yield replace(found, powers=self._powers), self.atoms
 
     def moments(self, order: int) -> Real:
         """Return the moments up to ``order``: of sums from free cumulants, which add; of products by quadrature."""
@@ -418,13 +373,8 @@ class Convolved(Law):
         return f"Convolved({sign.join(parts)})"
 
 
-def _hull(law: Law) -> tuple[float, float]:
-    ends = [end for pair in law.support for end in pair] + [place for place, _ in law.atoms]
-    return min(ends), max(ends)
-
-
 @dataclass(frozen=True)
-class Moved:
+class LawsState:
     """One evaluation of the map: what is subtracted from z, the resolvent, the next unknowns and their slopes."""
 
     subtracted: Complex
@@ -456,102 +406,86 @@ class WeightedLaws:
         """Return ``z + i height``, shape (points, 1, 1)."""
         return np.asarray((z + 1j * height)[:, None, None])
 
-    @abstractmethod
     def start(self, points: int) -> Complex:
-        """Return the unknowns at infinity: what K_j is there, the mean."""
+        """Return the unknowns at infinity, where K_j is the mean."""
+        means = np.array([law.moments(1)[0] for law in self.laws], dtype=complex)
+        return np.tile(self._unknown(means), (points, 1))
 
     @abstractmethod
-    def combined(self, unknowns: Complex) -> Complex:
+    def _combined(self, unknowns: Complex) -> Complex:
         """Return K (points,) from the unknowns (points, laws)."""
 
     @abstractmethod
-    def places(self, z: Complex, unknowns: Complex) -> Complex:
+    def _subordinated(self, z: Complex, unknowns: Complex) -> Complex:
         """Return the subordinated points zeta_j (points, laws)."""
 
     @abstractmethod
-    def unknown(self, k: Complex) -> Complex:
+    def _unknown(self, k: Complex) -> Complex:
         """Return the unknown that stands for a value of K_j."""
 
     @abstractmethod
-    def speed(self, state: Moved) -> Complex:
-        """Return how zeta_j moves with the unknowns, (points, laws, laws), times what the image moves with it."""
+    def _derivatives(self, state: LawsState, z: Complex | None = None) -> Complex:
+        """Return ``dimage_j/dzeta_j`` times the derivative of zeta_j in its unknown, or in z, (points, laws)."""
 
     @abstractmethod
-    def drift(self, z: Complex, state: Moved) -> Complex:
-        """Return how the image moves with z, (points, laws)."""
+    def _combined_tangent(self, state: LawsState, unknowns: Complex) -> Complex:
+        """Return the derivative of K along the unknowns, (points,)."""
 
-    @abstractmethod
-    def pull(self, state: Moved, unknowns: Complex) -> Complex:
-        """Return how K moves as the unknowns do, (points,)."""
-
-    def evaluate(self, base: Complex, unknowns: Complex) -> Moved:
+    def evaluate(self, base: Complex, unknowns: Complex) -> LawsState:
         """Return the map at ``unknowns`` (points, laws)."""
         z = base[:, 0, 0]
-        k = self.combined(unknowns)
-        points = self.places(z, unknowns)
+        k = self._combined(unknowns)
+        points = self._subordinated(z, unknowns)
         images, slopes = np.empty_like(points), np.empty_like(points)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             for j, law in enumerate(self.laws):
                 g = law._cauchy(points[:, j])
                 images[:, j] = points[:, j] - 1 / g
                 slopes[:, j] = 1 + law._cauchy_derivative(points[:, j]) / g**2
-            return Moved(k, (1 / (z - k))[:, None, None], self.unknown(images), points, slopes)
+            return LawsState(k, (1 / (z - k))[:, None, None], self._unknown(images), points, slopes)
 
-    def jacobian(self, state: Moved) -> Complex:
+    def jacobian(self, state: LawsState) -> Complex:
         """Return the derivative of the map, (points, laws, laws)."""
-        return self.speed(state)
+        return np.asarray(self._derivatives(state)[:, :, None] * (np.eye(self.unknowns) - self.weights))
 
-    def tangent(self, state: Moved, directions: Complex) -> Complex:
+    def tangent(self, state: LawsState, directions: Complex) -> Complex:
         """Return the derivative of the map along ``directions``, (points, count, laws)."""
-        return np.asarray(directions @ self.speed(state).transpose(0, 2, 1))
+        return np.asarray(directions @ self.jacobian(state).transpose(0, 2, 1))
 
-    def shift_tangent(self, state: Moved, direction: Complex) -> Complex:
+    def shift_tangent(self, state: LawsState, direction: Complex) -> Complex:
         """Return the derivative of the map as ``base`` moves along ``direction``, (points, laws)."""
         z = state.subtracted + 1 / state.resolvent[:, 0, 0]
         moved = np.broadcast_to(np.asarray(direction).reshape(-1, 1), (len(z), 1))
-        return np.asarray(moved * self.drift(z, state))
+        return np.asarray(moved * self._derivatives(state, z))
 
-    def resolvent_tangent(self, state: Moved, direction: Any, unknowns: Complex) -> Complex:
+    def resolvent_tangent(self, state: LawsState, direction: Any, unknowns: Complex) -> Complex:
         """Return the derivative of G as ``base`` moves along ``direction`` and the unknowns along theirs."""
         change = np.zeros_like(state.resolvent) + direction
-        return np.asarray(-(state.resolvent**2) * (change - self.pull(state, unknowns)[:, None, None]))
+        return np.asarray(
+            -(state.resolvent**2) * (change - self._combined_tangent(state, unknowns)[:, None, None])
+        )
 
 
 class Sums(WeightedLaws):
     """``K = sum_j t_j K_j(zeta_j)`` with ``zeta_j = z - K + K_j``; the unknowns are the K_j.
 
-    For two laws these are the subordination functions of Biane (1998) and of Belinschi and Bercovici
-    (2007); for one
-    law of multiplicity t the power of Nica and Speicher (1996).
+    For two laws these are the subordination functions of Biane (1998) and of Belinschi and Bercovici (2007); for
+    one law of multiplicity t the power of Nica and Speicher (1996).
     """
 
-    def start(self, points: int) -> Complex:
-        """Return the means."""
-        means = np.array([law.moments(1)[0] for law in self.laws], dtype=complex)
-        return np.tile(means, (points, 1))
-
-    def combined(self, unknowns: Complex) -> Complex:
-        """Return ``sum_j t_j K_j``."""
+    def _combined(self, unknowns: Complex) -> Complex:
         return np.asarray(unknowns @ self.weights)
 
-    def places(self, z: Complex, unknowns: Complex) -> Complex:
-        """Return ``z - K + K_j``."""
-        return np.asarray((z - self.combined(unknowns))[:, None] + unknowns)
+    def _subordinated(self, z: Complex, unknowns: Complex) -> Complex:
+        return np.asarray((z - self._combined(unknowns))[:, None] + unknowns)
 
-    def unknown(self, k: Complex) -> Complex:
-        """Return K_j itself."""
+    def _unknown(self, k: Complex) -> Complex:
         return k
 
-    def speed(self, state: Moved) -> Complex:
-        """Return ``K_j'(zeta_j) (delta_ij - t_i)``."""
-        return np.asarray(state.slopes[:, :, None] * (np.eye(self.unknowns) - self.weights))
-
-    def drift(self, z: Complex, state: Moved) -> Complex:
-        """Return ``K_j'(zeta_j)``."""
+    def _derivatives(self, state: LawsState, z: Complex | None = None) -> Complex:
         return state.slopes
 
-    def pull(self, state: Moved, unknowns: Complex) -> Complex:
-        """Return ``sum_j t_j dK_j``."""
+    def _combined_tangent(self, state: LawsState, unknowns: Complex) -> Complex:
         return np.asarray(unknowns @ self.weights)
 
 
@@ -562,34 +496,19 @@ class Products(WeightedLaws):
     (Voiculescu, 1987). For two laws the plain iteration of the map is that of Belinschi and Bercovici (2007).
     """
 
-    def start(self, points: int) -> Complex:
-        """Return the logarithms of the means."""
-        means = np.array([law.moments(1)[0] for law in self.laws], dtype=complex)
-        return np.tile(np.log(means), (points, 1))
-
-    def combined(self, unknowns: Complex) -> Complex:
-        """Return ``exp(sum_j t_j log K_j)``."""
+    def _combined(self, unknowns: Complex) -> Complex:
         return np.asarray(np.exp(unknowns @ self.weights))
 
-    def places(self, z: Complex, unknowns: Complex) -> Complex:
-        """Return ``z K_j / K``."""
+    def _subordinated(self, z: Complex, unknowns: Complex) -> Complex:
         return np.asarray(z[:, None] * np.exp(unknowns - (unknowns @ self.weights)[:, None]))
 
-    def unknown(self, k: Complex) -> Complex:
-        """Return ``log K_j`` with a cut in the upper half-plane, where no K_j is."""
+    def _unknown(self, k: Complex) -> Complex:
+        # With a cut in the upper half-plane, where no K_j is.
         return np.asarray(np.log(1j * k) - 0.5j * np.pi)
 
-    def speed(self, state: Moved) -> Complex:
-        """Return ``zeta_j K_j'/K_j (delta_ij - t_i)``."""
-        return np.asarray(self._elasticity(state)[:, :, None] * (np.eye(self.unknowns) - self.weights))
+    def _derivatives(self, state: LawsState, z: Complex | None = None) -> Complex:
+        logarithmic = np.asarray(state.points * state.slopes * np.exp(-state.image))
+        return logarithmic if z is None else np.asarray(logarithmic / z[:, None])
 
-    def _elasticity(self, state: Moved) -> Complex:
-        return np.asarray(state.points * state.slopes * np.exp(-state.image))
-
-    def drift(self, z: Complex, state: Moved) -> Complex:
-        """Return ``zeta_j K_j'/K_j / z``."""
-        return np.asarray(self._elasticity(state) / z[:, None])
-
-    def pull(self, state: Moved, unknowns: Complex) -> Complex:
-        """Return ``K sum_j t_j dlog K_j``."""
+    def _combined_tangent(self, state: LawsState, unknowns: Complex) -> Complex:
         return np.asarray(state.subtracted * (unknowns @ self.weights))

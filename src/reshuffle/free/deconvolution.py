@@ -80,7 +80,7 @@ def divide(
             f"noise must be a MarchenkoPastur law, but it is {noise!r}; for additive noise use subtract"
         )
     law, above, allowed = _seen(seen, height, tolerance)
-    low = min([a for a, _ in law.support] + [x for x, _ in law.atoms])
+    low = law.hull[0]
     if low < -1e-12 * law.scale:
         raise ValueError(
             f"seen must lie on x >= 0 to be a free product, but it is {law!r}, which reaches down to {low:g}"
@@ -135,12 +135,12 @@ def subtract(
     law, above, allowed = _seen(seen, height, tolerance)
     z, g = _looked_at(law, above)
     a, b, c = r
-    ends = [end for pair in law.support for end in pair] + [x for x, _ in law.atoms]
-    width = max(ends) - min(ends)
+    low, high = law.hull
+    width = high - low
     return _fitted(
         z - (a + b * g / (1 + c * g)),
         g,
-        (min(ends) - a - width / 2, max(ends) - a + width / 2),
+        (low - a - width / 2, high - a + width / 2),
         above,
         allowed,
     )
@@ -160,8 +160,7 @@ def _seen(seen: Law | ArrayLike, height: float | None, tolerance: float | None) 
 
 def _looked_at(law: Law, height: float) -> tuple[Complex, Complex]:
     """Return points above the spectrum, half of them at quantiles, and the transform there."""
-    ends = [end for pair in law.support for end in pair] + [x for x, _ in law.atoms]
-    low, high = min(ends), max(ends)
+    low, high = law.hull
     margin = 0.1 * (high - low) + 0.1 * law.scale
     spread = law.quantile((np.arange(POINTS // 2) + 0.5) / (POINTS // 2))
     x = np.sort(np.concatenate([spread, np.linspace(low - margin, high + margin, POINTS // 2)]))

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from numbers import Number
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple, Union, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.free.checks import count, is_whole
-from reshuffle.free.laws import Element, Law
+from reshuffle.free.checks import Real, count, is_whole
+from reshuffle.free.laws import Element, Law, Pushforward
 
 Coefficient = Any
 """A number, or a square matrix of numbers."""
@@ -332,6 +332,105 @@ def block(rows: Sequence[Sequence[Operand]]) -> Expression:
             unit[i, j] = 1.0
             total = total + total._coerce(unit) * entry
     return total
+
+
+@overload
+def sqrt(x: Law) -> Law: ...
+@overload
+def sqrt(x: Expression) -> Expression: ...
+def sqrt(x: Law | Expression) -> Law | Expression:
+    """Return the square root s of a positive variable, ``s * s = x``, or the law of the root from that of x.
+
+    A variable and its root may meet in one expression: it is then one in the root alone.
+
+    Parameters
+    ----------
+    x : Expression or Law
+        A variable of a law on x >= 0, or such a law.
+
+    Returns
+    -------
+    Expression or Law
+        As x is one.
+
+    >>> from reshuffle import free
+    >>> law = free.MarchenkoPastur(1.0)
+    >>> w1, w2 = free.variables(law, law)
+    >>> free.spectrum(free.sqrt(w1) * w2 * free.sqrt(w1)).moments(3).round(9)
+    array([ 1.,  3., 12.])
+    """
+    law = x if isinstance(x, Law) else _single(x, "sqrt")[1]
+    low = law.hull[0]
+    if low < 0:
+        raise ValueError(
+            f"sqrt needs a law on x >= 0, but it is given {law!r}, which reaches down to {low:g}; take sqrt of its"
+            f" square, or apply(f, x)"
+        )
+    return root_law(law) if isinstance(x, Law) else _image(x, np.sqrt, "sqrt")
+
+
+@overload
+def apply(
+    function: Callable[[Real], Any], x: Law, *, derivative: Callable[[Real], Any] | None = None
+) -> Law: ...
+@overload
+def apply(
+    function: Callable[[Real], Any], x: Expression, *, derivative: Callable[[Real], Any] | None = None
+) -> Expression: ...
+def apply(
+    function: Callable[[Real], Any],
+    x: Law | Expression,
+    *,
+    derivative: Callable[[Real], Any] | None = None,
+) -> Law | Expression:
+    """Return f(x) for a real function f of one variable, or the law of f(x) from that of x.
+
+    f is cut into pieces on which it rises, falls or stands still; where it stands still the law has an atom.
+
+    Parameters
+    ----------
+    function : callable
+        f, vectorised, and continuous on the spectrum.
+    x : Expression or Law
+        A variable, or a law: that of an expression too, with ``spectrum(p)``.
+    derivative : callable, optional
+        f', for laws; by a complex step or by differences unless given.
+
+    Returns
+    -------
+    Expression or Law
+        As x is one. In an expression f(x) may not meet x itself, nor another function of it.
+
+    >>> from reshuffle import free
+    >>> rectified = free.apply(lambda t: np.maximum(t, 0.0), free.Semicircle())
+    >>> [(place, round(mass, 12)) for place, mass in rectified.atoms], rectified.support
+    ([(0.0, 0.5)], ((0.0, 2.0),))
+    """
+    if isinstance(x, Law):
+        return Pushforward(x, function, derivative=derivative)
+    return _image(x, function, getattr(function, "__name__", "f").strip("<>"))
+
+
+def root_law(law: Law) -> Law:
+    """Return the law of the square root of a positive variable."""
+    return Pushforward(law, np.sqrt, inverse=np.square, derivative=lambda x: 0.5 / np.sqrt(x), name="sqrt")
+
+
+def _single(x: Any, name: str) -> tuple[Variable, Law]:
+    """Return the one variable that x is, and its law."""
+    if isinstance(x, Expression) and len(x.terms) == 1:
+        ((word, value),) = x.terms.items()
+        if len(word) == 1 and isinstance(word[0], Variable) and not np.ndim(value) and value == 1:
+            return word[0], word[0].family.laws[word[0].index]
+    raise ValueError(
+        f"{name} needs one variable or a law, but it is given {x!r}; of an expression p there is the law"
+        f" {name}(spectrum(p)), of a variable"
+        " that is free from all others"
+    )
+
+
+def _image(x: Expression, function: Callable[[Any], Any], label: str) -> Expression:
+    return Expression({(Image(_single(x, label)[0], function, label),): 1}, x.family)
 
 
 def _common(left: Expression, right: Expression) -> Family | None:

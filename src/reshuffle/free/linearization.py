@@ -3,6 +3,7 @@
 `minimise` reduces such a Hermitian pencil to its smallest size, by congruences that keep its Schur complement.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,11 +15,15 @@ from scipy.linalg import qr
 from reshuffle.free.checks import Complex
 from reshuffle.free.expression import (
     Expression,
+    Family,
+    Image,
     Inverse,
     Letter,
     Variable,
+    Word,
+    root_law,
 )
-from reshuffle.free.functions import generated
+from reshuffle.free.laws import Law, Pushforward
 
 TOLERANCE = 1e-11
 
@@ -394,3 +399,144 @@ def _congruent(pencil: Complex, corner: int, basis: Complex, lift: Complex) -> C
     transform[corner:, :corner] = lift
     transform[corner:, corner:] = basis
     return np.asarray(transform.conj().T @ pencil @ transform)
+
+
+def generated(expression: Expression) -> Expression:
+    """Return the same operator without functions: each variable replaced by the function of it that occurs.
+
+    A variable that meets its square root becomes the square of it. The law of the new variable is a pushforward.
+
+    >>> from reshuffle import free
+    >>> x, y = free.variables(free.MarchenkoPastur(1.0), free.Semicircle())
+    >>> generated(free.sqrt(x) * y * free.sqrt(x) + x)
+    sqrt(x1)^2 + sqrt(x1) x2 sqrt(x1)
+    """
+    letters = set(_letters(expression))
+    images = {letter.variable.index: letter for letter in letters if isinstance(letter, Image)}
+    if not images:
+        return expression
+    for letter in letters:
+        other = images.get(letter.index if isinstance(letter, Variable) else letter.variable.index)
+        if (
+            other is not None
+            and letter != other
+            and not (isinstance(letter, Variable) and other.function is np.sqrt)
+        ):
+            raise ValueError(
+                f"{other.name} may not meet {letter.name} in one expression, but it does in {expression!r}; only a"
+                f" square root and its variable"
+                " may: write both as polynomials of one function of the variable"
+            )
+    assert expression.family is not None
+    return _rewritten(expression, images, _family(expression.family, images))
+
+
+def _letters(expression: Expression) -> Iterator[Variable | Image]:
+    for word in expression.terms:
+        for letter in word:
+            if isinstance(letter, Inverse):
+                yield from _letters(letter.of)
+            else:
+                yield letter
+
+
+def _family(family: Family, images: dict[int, Image]) -> Family:
+    """Return the family in which these variables are replaced by their functions, the same one each time."""
+    key = frozenset(images.values())
+    if key not in family.derived:
+        laws, names = list(family.laws), list(family.names)
+        for index, image in images.items():
+            law = family.laws[index]
+            laws[index] = (
+                root_law(law)
+                if image.function is np.sqrt
+                else Pushforward(law, image.function, name=image.label)
+            )
+            names[index] = image.name
+        family.derived[key] = Family(tuple(laws), tuple(names))
+    return family.derived[key]
+
+
+def _rewritten(expression: Expression, images: dict[int, Image], family: Family) -> Expression:
+    total = Expression({}, family)
+    for word, value in expression.terms.items():
+        new: Word = ()
+        for letter in word:
+            new = (*new, *_replaced(letter, images, family))
+        total = total + Expression({new: value}, family)
+    return total
+
+
+def _replaced(letter: Letter, images: dict[int, Image], family: Family) -> Word:
+    if isinstance(letter, Inverse):
+        return (Inverse(_rewritten(letter.of, images, family)),)
+    index = letter.variable.index if isinstance(letter, Image) else letter.index
+    whole = isinstance(letter, Variable) and index in images
+    return (Variable(family, index),) * (2 if whole else 1)
+
+
+FEW = 4
+"""Largest number of values that is looked at; a power of as many letters is rare."""
+
+Rule = tuple[int, int, float]
+"""Whole numbers k > j and a factor c with x^k = c x^j."""
+
+
+def reduced(expression: Expression) -> Expression:
+    """Return the same operator with every power x^k replaced by c x^j where the values of x allow it.
+
+    A projection is its own square, a symmetry squares to one, a constant is a number. The pencil becomes smaller,
+    and less singular where variables meet their own powers. Rules of several terms, such as
+    ``x^2 = (a + b) x - a b`` for two values a and b, are not used: they lengthen most expressions.
+
+    >>> from reshuffle import free
+    >>> p, s = free.variables(free.Projection(0.5), free.Bernoulli())
+    >>> reduced(p * s * s * s * p + p**3)
+    x1 + x1 x2 x1
+    """
+    laws = expression.family.laws if expression.family else ()
+    rules = [_rule(law) for law in laws]
+    if not any(rules) and not any(
+        isinstance(letter, Inverse) for word in expression.terms for letter in word
+    ):
+        return expression
+    # Words that become the same are added in as few sums as there are of them: each sum copies all words.
+    layers: list[dict[Word, Any]] = [{}]
+    for word, value in expression.terms.items():
+        short, factor = _reduced_word(word, rules)
+        layer = next((layer for layer in layers if short not in layer), None)
+        if layer is None:
+            layers.append(layer := {})
+        layer[short] = value * factor
+    return sum(
+        (Expression(layer, expression.family) for layer in layers[1:]),
+        Expression(layers[0], expression.family),
+    )
+
+
+def _rule(law: Law) -> Rule | None:
+    """Return how the powers of a variable end, if it has few values and their polynomial has two terms."""
+    if law.support or len(law.atoms) > FEW:
+        return None
+    coefficients = -np.poly([place for place, _ in law.atoms])[:0:-1]
+    (powers,) = np.nonzero(coefficients)
+    if len(powers) > 1:
+        return None
+    power = int(powers[0]) if len(powers) else 0
+    return len(coefficients), power, float(coefficients[power])
+
+
+def _reduced_word(word: Word, rules: list[Rule | None]) -> tuple[Word, Any]:
+    """Return a word without high powers, built up letter by letter, and its factor."""
+    short: Word = ()
+    factor = 1.0
+    for letter in word:
+        if isinstance(letter, Inverse):
+            short = (*short, Inverse(reduced(letter.of)))
+            continue
+        assert isinstance(letter, Variable)
+        short, rule = (*short, letter), rules[letter.index]
+        if rule is not None and short[-rule[0] :] == (letter,) * rule[0]:
+            short = short[: len(short) - rule[0]] + (letter,) * rule[1]
+            factor *= rule[2]
+    return short, factor

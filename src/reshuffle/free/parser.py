@@ -1,38 +1,32 @@
-"""Expressions and laws from text, such as `x + y - (x*y + y*x)/2` and `x=mp(0.5, 0.2)`.
+"""Expressions and laws from text, such as ``x + y - (x*y + y*x)/2`` and ``x=mp(0.5, 0.2)``.
 
-A grammar of its own: nothing of the text is ever handed to Python, so it can reach nothing but these laws.
-`Reader` splits the text into words, numbers and signs; the rest of the file gives them their meaning.
+Python's `ast` reads the text, and nothing of it is run: sums, products, quotients, whole powers, numbers, the
+variables that are given, and the calls named here have a meaning; everything else is refused.
 """
 
+import ast
 import inspect
+import itertools
+import keyword
 import math
+import operator
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from reshuffle.free import laws
-from reshuffle.free.expression import Expression, variables
-from reshuffle.free.functions import sqrt
-from reshuffle.free.laws import Law
+from reshuffle.free.expression import Expression, sqrt, variables
+from reshuffle.free.laws import Element, Law
 
-Number = int | float | complex
 LONGEST = 2000
-"""Characters of a formula; what is longer is a mistake or an attack."""
+"""Characters of a text."""
 DEEPEST = 40
 """Nested brackets and signs."""
-
-_TOKEN = re.compile(
-    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?j?)"
-    r"|(?P<name>[A-Za-z][A-Za-z0-9_]*)"
-    r"|(?P<sign>\*\*|[-+*/^()\[\],=])"
-    r"|(?P<end>\Z)|(?P<other>.))",
-    re.ASCII | re.DOTALL,
-)
-
-_MOST_TERMS = 2000
-_LARGEST_EXPONENT = 16
-
+MOST_TERMS = 2000
+"""Terms of a product once it is multiplied out."""
+LARGEST_EXPONENT = 16
+LARGEST = 1e150
+"""Size of a number; its square is one too."""
 
 LAWS: dict[str, type[Law]] = {
     "affine": laws.Affine,
@@ -56,288 +50,236 @@ LAWS: dict[str, type[Law]] = {
 }
 """Every law that numbers describe, by its names in lower case."""
 
-
-@dataclass(frozen=True)
-class Token:
-    """One piece of text: its kind (number, name, sign, end or other), itself, and where it starts."""
-
-    kind: str
-    text: str
-    place: int
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
 
 
-class Reader:
-    """A position in a text, one token ahead; errors say what was expected, where, and what was found.
+def parse(text: str, /, **laws: Law | Element) -> Expression:
+    """Return the expression that a text describes, of free variables with the given laws.
 
-    >>> reader = Reader("expression", "x + 2")
-    >>> [reader.next().text for _ in range(3)]
-    ['x', '+', '2']
-    """
+    The text has ``+ - * /``, whole powers (``**`` or ``^``), brackets, numbers (imaginary ones end in j),
+    variables, ``sqrt(x)`` of a positive variable and ``adjoint(p)``. Nothing of it is run as Python.
 
-    def __init__(self, what: str, text: str):
-        self.what, self.text, self.depth = what, text, 0
-        if len(text) > LONGEST:
-            raise ValueError(f"{what} must have at most {LONGEST} characters, but it has {len(text)}.")
-        self._tokens = [
-            Token(str(m.lastgroup), m[str(m.lastgroup)], m.start(str(m.lastgroup)))
-            for m in _TOKEN.finditer(text)
-        ]
-        self._at = 0
+    Parameters
+    ----------
+    text : str
+        At most 2000 characters.
+    **laws : Law, Spectrum, Circular, HaarUnitary or RDiagonal
+        Of the variables, by their names.
 
-    @property
-    def ahead(self) -> Token:
-        """The token that is read next."""
-        return self._tokens[min(self._at, len(self._tokens) - 1)]
+    Returns
+    -------
+    Expression
+        Of variables that are free from each other.
 
-    def next(self) -> Token:
-        """Read one token."""
-        token = self.ahead
-        self._at += 1
-        return token
-
-    def takes(self, *signs: str) -> str | None:
-        """Read a sign if it is one of these."""
-        if self.ahead.kind == "sign" and self.ahead.text in signs:
-            return self.next().text
-        return None
-
-    def require(self, sign: str) -> None:
-        """Read this sign, or fail."""
-        if self.takes(sign) is None:
-            raise self.error(f'"{sign}"')
-
-    def require_end(self) -> None:
-        """Fail unless everything was read."""
-        if self.ahead.kind != "end":
-            raise self.error("an operator or the end")
-
-    def number(self) -> Number:
-        """Read a number: whole, decimal, or imaginary with a j."""
-        text = self.next().text
-        if text.endswith("j"):
-            return complex(0.0, self._finite(text[:-1], text))
-        return int(text) if text.isdigit() and len(text) < 16 else self._finite(text, text)
-
-    def _finite(self, digits: str, text: str) -> float:
-        value = float(digits)
-        if not math.isfinite(value):
-            raise ValueError(f"{self.what}: the number {text} is beyond the range of numbers.")
-        return value
-
-    def deeper(self) -> None:
-        """Count one more level of nesting; the caller counts it down again."""
-        self.depth += 1
-        if self.depth > DEEPEST:
-            raise ValueError(f"{self.what} must not nest deeper than {DEEPEST} brackets and signs.")
-
-    def error(self, expected: str) -> ValueError:
-        """Say that something else was expected here."""
-        token = self.ahead
-        found = "the text ends" if token.kind == "end" else f'there is "{token.text}"'
-        return ValueError(
-            f"{self.what} {self.text!r}: expected {expected} at position {token.place + 1}, but {found}."
-        )
-
-
-def parse(text: str, definitions: Sequence[str]) -> Expression:
-    """Read an expression of variables whose laws are given as `name=law(numbers)`.
-
-    >>> parse("x + y - (x*y + y*x)/2", ["x=mp(0.5, 0.2)", "y=mp(0.5, 0.2)"])
+    >>> from reshuffle import free
+    >>> law = free.MarchenkoPastur(0.5, 0.2)
+    >>> free.parse("x + y - (x*y + y*x)/2", x=law, y=law)
     x + y - 0.5 x y - 0.5 y x
-    >>> parse("sqrt(x)*y*sqrt(x)", ["x=mp(1)", "y=mp(1)"])
-    sqrt(x) y sqrt(x)
-    >>> parse("x + _y", ["x=sc()"])
+    >>> free.parse("x.real", x=law)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    ValueError: expression 'x + _y': expected a variable, a number or "(" at position 5, but there is "_".
+    ValueError: expression 'x.real': expected ... or one of the variables x, but there is "x.real".
     """
-    given = dict(parse_definition(definition) for definition in definitions)
-    if len(given) < len(definitions):
+    if not laws:
         raise ValueError(
-            f"every variable must have one law, but {list(definitions)} define one of them twice."
+            f"expression {text!r} needs the law of every variable in it, but there is none; pass x=Semicircle()"
         )
-    if not given:
-        raise ValueError('an expression needs the law of every variable in it, such as "x=mp(0.5, 0.2)".')
-    family = dict(zip(given, variables(*given.values(), names=list(given)), strict=True))
-    result = _Expressions(Reader("expression", text), family).whole()
+    for name in laws:
+        if not name.isidentifier():
+            raise ValueError(f"a variable must have a name such as x or w_1, but one is {name!r}; rename it")
+    family = dict(zip(laws, variables(*laws.values(), names=list(laws)), strict=True))
+    allowed = (
+        f"+ - * / **, brackets, numbers, sqrt(...), adjoint(...) or one of the variables {', '.join(laws)}"
+    )
+    result = _Reader("expression", text, allowed, family, {"sqrt": _root, "adjoint": _adjoint}).whole()
     if not isinstance(result, Expression):
         raise ValueError(f"expression {text!r} must have a variable in it, but it is the number {result}.")
     return result
 
 
-def parse_definition(text: str) -> tuple[str, Law]:
-    """Read `name=law(numbers)`.
-
-    >>> parse_definition("x = MarchenkoPastur(ratio=0.5, variance=0.2)")
-    ('x', MarchenkoPastur(ratio=0.5, variance=0.2))
-    """
-    reader = Reader("law", text)
-    if reader.ahead.kind != "name":
-        raise reader.error("the name of a variable")
-    name = reader.next().text
-    reader.require("=")
-    law = _law(reader)
-    reader.require_end()
-    return name, law
-
-
 def parse_law(text: str) -> Law:
-    """Read `law(numbers)`.
+    """Return the law that a text such as ``law(numbers)`` describes, or an affine image of it.
 
     >>> parse_law("discrete([0, 1], [0.25, 0.75])").atoms
     ((0.0, 0.25), (1.0, 0.75))
+    >>> parse_law("2*projection(0.5) - 1").atoms
+    ((-1.0, 0.5), (1.0, 0.5))
     """
-    reader = Reader("law", text)
-    law = _law(reader)
-    reader.require_end()
+    law = _Reader("law", text, f"a law ({', '.join(sorted(LAWS))}) of numbers", {}, LAWS).whole()
+    if not isinstance(law, Law):
+        raise ValueError(f"law {text!r}: expected a law ({', '.join(sorted(LAWS))}), but it is {law!r}.")
     return law
 
 
-def _law(reader: Reader) -> Law:
-    if reader.ahead.kind != "name" or reader.ahead.text.lower() not in LAWS:
-        raise reader.error(f"a law ({', '.join(sorted(LAWS))})")
-    name = reader.next().text
-    kind = LAWS[name.lower()]
-    positional: list[Any] = []
-    named: dict[str, Any] = {}
-    reader.require("(")
-    reader.deeper()
-    while not reader.takes(")"):
-        if positional or named:
-            reader.require(",")
-        if reader.ahead.kind == "name" and reader.ahead.text.lower() not in LAWS:
-            if reader.ahead.text in named:
-                raise reader.error("an argument that is not given yet")
-            key = reader.next().text
-            reader.require("=")
-            named[key] = _value(reader)
-        elif named:
-            raise reader.error("another argument by name")
-        else:
-            positional.append(_value(reader))
-    reader.depth -= 1
-    try:
-        inspect.signature(kind).bind(*positional, **named)
-    except TypeError as error:
-        raise ValueError(f"law {reader.text!r}: {name}{inspect.signature(kind)}: {error}.") from None
-    return kind(*positional, **named)
+def parse_definitions(definitions: Sequence[str]) -> dict[str, Law]:
+    """Return the laws of variables by name, from texts ``name=law(numbers)``.
+
+    >>> parse_definitions(["x = MarchenkoPastur(ratio=0.5, variance=0.2)"])
+    {'x': MarchenkoPastur(ratio=0.5, variance=0.2)}
+    """
+    found: dict[str, Law] = {}
+    for text in definitions:
+        name, sign, law = (part.strip() for part in text.partition("="))
+        if not sign or not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
+            raise ValueError(
+                f"law {text!r}: expected the name of a variable, = and a law, such as x=mp(0.5, 0.2)."
+            )
+        if name in found:
+            raise ValueError(
+                f"every variable must have one law, but {list(definitions)} define {name} twice."
+            )
+        found[name] = parse_law(law)
+    if not found:
+        raise ValueError('an expression needs the law of every variable in it, such as "x=mp(0.5, 0.2)".')
+    return found
 
 
-def _value(reader: Reader) -> Any:
-    """A number, a list of numbers or a law."""
-    if reader.takes("["):
-        entries: list[Number] = []
-        while not reader.takes("]"):
-            if entries:
-                reader.require(",")
-            entries.append(_signed(reader))
-        return entries
-    return _law(reader) if reader.ahead.kind == "name" else _signed(reader)
+def _root(x: Any) -> Any:
+    if isinstance(x, Expression):
+        return sqrt(x)
+    if isinstance(x, complex) or x < 0:
+        raise ValueError(f"sqrt needs a variable or a number >= 0, but it has {x}.")
+    return math.sqrt(x)
 
 
-def _signed(reader: Reader) -> Number:
-    sign = -1 if reader.takes("-") else 1
-    if reader.ahead.kind != "number":
-        raise reader.error("a number")
-    return sign * reader.number()
+def _adjoint(x: Any) -> Any:
+    return x.adjoint() if isinstance(x, Expression) else x.conjugate()
 
 
-class _Expressions:
-    """Recursive descent: sums of products of signed powers of atoms."""
+class _Reader:
+    """Values of syntax trees, with a meaning for few kinds of nodes.
 
-    def __init__(self, reader: Reader, family: Mapping[str, Expression]):
-        self.reader, self.family = reader, family
+    Parameters
+    ----------
+    what : of the text, for errors; allowed : in it, for errors.
+    names, calls : that have a meaning.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        text: str,
+        allowed: str,
+        names: Mapping[str, Any],
+        calls: Mapping[str, Callable[..., Any]],
+    ):
+        if len(text) > LONGEST:
+            raise ValueError(f"{what} must have at most {LONGEST} characters, but it has {len(text)}.")
+        self.what, self.text, self.allowed, self.calls = what, text, allowed, calls
+        self.names = dict(names)
+        self.source = " ".join(text.split()).replace("^", "**")
+        # A variable may be called lambda, which Python keeps for itself.
+        for name in filter(keyword.iskeyword, names):
+            self.names[f"{name}_"] = self.names.pop(name)
+            self.source = re.sub(rf"\b{name}\b", f"{name}_", self.source)
 
     def whole(self) -> Any:
-        value = self._sum()
-        self.reader.require_end()
-        return value
-
-    def _sum(self) -> Any:
-        value = self._product()
-        while sign := self.reader.takes("+", "-"):
-            right = self._product()
-            value = value + right if sign == "+" else value - right
-        return value
-
-    def _product(self) -> Any:
-        value = self._factor()
-        while sign := self.reader.takes("*", "/"):
-            right = self._factor()
-            value = self._times(value, right) if sign == "*" else self._over(value, right)
-        return value
-
-    def _factor(self) -> Any:
-        self.reader.deeper()
+        """Return the value of the whole text."""
+        # Strings would bring warnings of the tokenizer, and other alphabets names that look alike.
+        strange = re.search(r"[^\w\s.+\-*/^()\[\],=]", self.text, re.ASCII)
+        if strange:
+            raise self._refused(f'"{strange[0]}"')
+        depths = itertools.accumulate(("([".find(c) >= 0) - (")]".find(c) >= 0) for c in self.text)
+        if max(depths, default=0) > DEEPEST:
+            raise self._too_deep()
         try:
-            if sign := self.reader.takes("+", "-"):
-                value = self._factor()
-                return value if sign == "+" else -value
-            return self._power()
-        finally:
-            self.reader.depth -= 1
+            return self._value(ast.parse(self.source, mode="eval").body, 0)
+        except SyntaxError as error:
+            raise self._refused(f"{error.msg}, near position {error.offset}") from None
+        except (RecursionError, MemoryError):
+            raise self._too_deep() from None
+        except ZeroDivisionError:
+            raise ValueError(f"{self.what} {self.text!r} divides by 0.") from None
+        except OverflowError:
+            raise ValueError(f"{self.what} {self.text!r} has a number beyond the range of numbers.") from None
 
-    def _power(self) -> Any:
-        base = self._atom()
-        if not self.reader.takes("**", "^"):
-            return base
-        exponent = _signed(self.reader)
-        if not isinstance(exponent, int) or abs(exponent) > _LARGEST_EXPONENT:
-            raise ValueError(
-                f"expression {self.reader.text!r}: exponents must be whole numbers between "
-                f"-{_LARGEST_EXPONENT} and {_LARGEST_EXPONENT}, but one is {exponent}."
-            )
-        value: Any = 1
-        for _ in range(abs(exponent)):
-            value = self._times(value, base)
-        return value if exponent >= 0 else self._over(1, value)
+    def _value(self, node: ast.expr, depth: int) -> Any:
+        if depth > DEEPEST:
+            raise self._too_deep()
+        match node:
+            case ast.Constant(value=bool()):
+                pass
+            case ast.Constant(value=int(number)):
+                return number if abs(number) < 1e15 else self._bounded(float(number))
+            case ast.Constant(value=float() | complex() as number):
+                return self._bounded(number)
+            case ast.Name(id=name) if name in self.names:
+                return self.names[name]
+            case ast.UnaryOp(op=ast.UAdd() | ast.USub() as sign, operand=inner):
+                value = self._value(inner, depth + 1)
+                return -value if isinstance(sign, ast.USub) else value
+            case ast.BinOp(left=base, op=ast.Pow(), right=exponent):
+                return self._power(self._value(base, depth + 1), exponent)
+            case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div()):
+                return self._chain(node, depth)
+            case ast.List(elts=entries) if self.what == "law" and not any(
+                isinstance(e, ast.List) for e in entries
+            ):
+                return [self._value(entry, depth + 1) for entry in entries]
+            case ast.Call(func=ast.Name(id=name)) if name.lower() in self.calls:
+                return self._call(name, node, depth)
+        raise self._refused(f'"{ast.get_source_segment(self.source, node)}"')
 
-    def _atom(self) -> Any:
-        reader = self.reader
-        if reader.takes("("):
-            value = self._sum()
-            reader.require(")")
-            return value
-        if reader.ahead.kind == "number":
-            return reader.number()
-        if reader.ahead.kind != "name":
-            raise reader.error('a variable, a number or "("')
-        if reader.ahead.text == "sqrt" and "sqrt" not in self.family:
-            return self._root()
-        if reader.ahead.text not in self.family:
-            raise reader.error(f"one of the variables {', '.join(self.family)}")
-        return self.family[reader.next().text]
+    def _chain(self, node: ast.expr, depth: int) -> Any:
+        """Return a sum or product of many terms, which is a tree as deep as it is long."""
+        later = []
+        while isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+            later.append((type(node.op), node.right))
+            node = node.left
+        total = self._value(node, depth + 1)
+        for sign, right in reversed(later):
+            total = self._applied(sign, total, self._value(right, depth + 1))
+        return total
 
-    def _root(self) -> Any:
-        self.reader.next()
-        self.reader.require("(")
-        value = self._sum()
-        self.reader.require(")")
-        if isinstance(value, Expression):
-            return sqrt(value)
-        if isinstance(value, complex) or value < 0:
-            raise ValueError(
-                f"expression {self.reader.text!r}: sqrt needs a variable or a number >= 0, but it has {value}."
-            )
-        return math.sqrt(value)
-
-    def _times(self, left: Any, right: Any) -> Any:
-        if isinstance(left, Expression) and isinstance(right, Expression):
+    def _applied(self, sign: type[ast.operator], left: Any, right: Any) -> Any:
+        if sign is ast.Mult and isinstance(left, Expression) and isinstance(right, Expression):
             count = len(left.terms) * len(right.terms)
-            if count > _MOST_TERMS:
+            if count > MOST_TERMS:
                 raise ValueError(
-                    f"expression {self.reader.text!r} must multiply out to at most {_MOST_TERMS} terms, "
+                    f"{self.what} {self.text!r} must multiply out to at most {MOST_TERMS} terms, "
                     f"but a product in it has {count}."
                 )
-        return self._finite(left * right)
+        return self._bounded(_ARITHMETIC[sign](left, right))
 
-    def _over(self, left: Any, right: Any) -> Any:
+    def _power(self, base: Any, exponent: ast.expr) -> Any:
+        sign = 1
+        if isinstance(exponent, ast.UnaryOp) and isinstance(exponent.op, ast.USub):
+            sign, exponent = -1, exponent.operand
+        power = exponent.value if isinstance(exponent, ast.Constant) else None
+        if type(power) is not int or power > LARGEST_EXPONENT:
+            raise ValueError(
+                f"{self.what} {self.text!r}: exponents must be whole numbers between -{LARGEST_EXPONENT} and "
+                f"{LARGEST_EXPONENT}, but one is {ast.unparse(exponent)!r}."
+            )
+        value: Any = 1
+        for _ in range(power):
+            value = self._applied(ast.Mult, value, base)
+        return value if sign > 0 else self._applied(ast.Div, 1, value)
+
+    def _call(self, name: str, node: ast.Call, depth: int) -> Any:
+        function = self.calls[name.lower()]
+        positional = [self._value(argument, depth + 1) for argument in node.args]
+        named = {str(argument.arg): self._value(argument.value, depth + 1) for argument in node.keywords}
         try:
-            return self._finite(left / right)
-        except ZeroDivisionError:
-            raise ValueError(f"expression {self.reader.text!r} divides by 0.") from None
+            inspect.signature(function).bind(*positional, **named)
+        except TypeError as error:
+            signature = str(inspect.signature(function)) if self.what == "law" else "(...)"
+            raise ValueError(f"{self.what} {self.text!r}: {name}{signature}: {error}.") from None
+        return function(*positional, **named)
 
-    def _finite(self, value: Any) -> Any:
-        if not isinstance(value, Expression) and abs(value) > 1e150:
-            raise ValueError(f"expression {self.reader.text!r} holds a number beyond 1e150.")
+    def _bounded(self, value: Any) -> Any:
+        if isinstance(value, int | float | complex) and not abs(value) <= LARGEST:
+            size = "the range of numbers" if math.isinf(abs(value)) else f"{LARGEST:g}"
+            raise ValueError(f"{self.what} {self.text!r} has a number beyond {size}.")
         return value
+
+    def _too_deep(self) -> ValueError:
+        return ValueError(f"{self.what} must not nest deeper than {DEEPEST} brackets and signs.")
+
+    def _refused(self, found: str) -> ValueError:
+        return ValueError(f"{self.what} {self.text!r}: expected {self.allowed}, but there is {found}.")

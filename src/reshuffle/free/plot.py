@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from reshuffle.free.laws.law import Law
 
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""The palette of Okabe and Ito, which colour-blind readers can tell apart."""
+NO_MATPLOTLIB = "pictures need matplotlib, which is not installed: install matplotlib."
 HIDDEN = 0.1
 """The largest share of the mass that may lie above the top of a picture: the spikes at hard edges."""
 CROWDED = 0.05
@@ -107,13 +110,16 @@ def heights(t: Real, density: Real, *, decades: bool) -> Real:
     return np.asarray(np.multiply(t, density * np.log(10), out=np.zeros(len(t)), where=t != 0))
 
 
-def histogram(eigenvalues: Real, total: int, bins: int, *, decades: bool) -> tuple[Real, Real]:
-    """Return heights and cuts of the density of these among ``total`` eigenvalues, to go with `heights`."""
-    if not decades:
-        counts, cuts = np.histogram(eigenvalues, bins=bins)
-        return counts / total / np.diff(cuts), cuts
-    counts, cuts = np.histogram(np.log10(eigenvalues[eigenvalues > 0]), bins=bins)
-    return counts / total / np.diff(cuts), 10.0**cuts
+def histogram(
+    eigenvalues: Real, bins: int, *, atoms: Sequence[float] = (0.0,), decades: bool = False
+) -> tuple[Real, Real]:
+    """Return heights and cuts of a density to go with `heights`; eigenvalues at atoms are left out, but counted."""
+    total, scale = len(eigenvalues), np.abs(eigenvalues).max(initial=1e-300)
+    for place in atoms:
+        eigenvalues = eigenvalues[np.abs(eigenvalues - place) > 1e-9 * scale]
+    shown = np.log10(eigenvalues[eigenvalues > 0]) if decades else eigenvalues
+    counts, cuts = np.histogram(shown, bins=bins)
+    return counts / total / np.diff(cuts), 10.0**cuts if decades else cuts
 
 
 def _between(low: float, high: float, count: int) -> Real:
@@ -163,9 +169,6 @@ def _weights(t: Real) -> Real:
     return np.asarray((np.append(steps, 0.0) + np.append(0.0, steps)) / 2)
 
 
-CURVE, MATRIX, ATOM = "#1b3a6b", "#c9d6e8", "#b5482a"
-
-
 def plot(law: "Law", ax: "Axes | None" = None, *, sample: int | None = None, seed: int | None = 0) -> "Axes":
     """Draw the density, atoms as arrows of their mass, and optionally a histogram of ``sample`` eigenvalues.
 
@@ -176,20 +179,57 @@ def plot(law: "Law", ax: "Axes | None" = None, *, sample: int | None = None, see
     t, density = points(law)
     seen = _view(ax, t, density)
     if sample is not None:
-        counts, cuts = _sampled(law, sample, seed, seen.decades)
-        ax.stairs(counts, cuts, fill=True, color=MATRIX, label=f"one matrix of size {sample}")
-    ax.plot(t, heights(t, density, decades=seen.decades), color=CURVE, lw=1.8, label="limiting law")
+        places = [place for place, _ in law.atoms]
+        eigenvalues = np.linalg.eigvalsh(law.matrix(sample, seed))
+        label = f"one matrix of size {sample}"
+        draw_histogram(ax, eigenvalues, label, bins=70, atoms=places, decades=seen.decades)
+    draw_density(ax, t, density, "limiting law", decades=seen.decades)
     for place, mass in law.atoms:
         _atom(ax, place, mass, seen)
-    if seen.decades:
-        ax.set_xscale("log")
     # An atom at the end of the support has its mass written above it, which needs room on both sides.
     ax.margins(x=0.08)
     ax.set_ylim(0, 1.3 * (seen.top or 1.0))
     ax.set_xlabel("eigenvalue")
-    ax.set_ylabel(seen.ylabel)
     ax.legend(frameon=False, loc="upper center", ncols=2)
     return ax
+
+
+def draw_density(
+    ax: "Axes",
+    t: Real,
+    density: Real,
+    label: str,
+    colour: str = COLOURS[0],
+    style: str = "-",
+    *,
+    decades: bool = False,
+) -> None:
+    """Draw a density as a line, per decade on a logarithmic axis."""
+    drawn = heights(t, density, decades=decades)
+    ax.plot(t, drawn, color=colour, linewidth=1.6, linestyle=style, label=label)
+    _scale(ax, decades)
+
+
+def draw_histogram(
+    ax: "Axes",
+    eigenvalues: Real,
+    label: str,
+    colour: str = COLOURS[0],
+    bins: int = 60,
+    *,
+    atoms: Sequence[float] = (0.0,),
+    decades: bool = False,
+) -> None:
+    """Draw the `histogram` of a matrix, light enough for the density of its law in the same colour."""
+    counts, cuts = histogram(eigenvalues, bins, atoms=atoms, decades=decades)
+    ax.stairs(counts, cuts, fill=True, color=colour, alpha=0.3, label=label)
+    _scale(ax, decades)
+
+
+def _scale(ax: "Axes", decades: bool) -> None:
+    ax.set_ylabel(View(decades, 0.0).ylabel)
+    if decades:
+        ax.set_xscale("log")
 
 
 def _view(ax: "Axes", t: Real, density: Real) -> View:
@@ -203,22 +243,14 @@ def _view(ax: "Axes", t: Real, density: Real) -> View:
     return View(decades, max(here, ax.get_ylim()[1] / 1.3))
 
 
-def _sampled(law: "Law", size: int, seed: int | None, decades: bool) -> tuple[Real, Real]:
-    eigenvalues = np.linalg.eigvalsh(law.matrix(size, seed))
-    total, scale = len(eigenvalues), np.abs(eigenvalues).max()
-    for place, _ in law.atoms:
-        eigenvalues = eigenvalues[np.abs(eigenvalues - place) > 1e-9 * scale]
-    return histogram(eigenvalues, total, 70, decades=decades)
-
-
 def _atom(ax: "Axes", place: float, mass: float, view: View) -> None:
     """An arrow with the mass above it; what has no place on a logarithmic axis stands in the legend."""
     if view.decades and place <= 0:
         ax.plot([], [], " ", label=f"mass {mass:.3g} at {place:.3g}")
         return
     top = view.top or 1.0
-    ax.annotate("", xy=(place, top), xytext=(place, 0), arrowprops={"arrowstyle": "->", "color": ATOM})
-    ax.text(place, 1.03 * top, f"{mass:.3g}", color=ATOM, ha="center", va="bottom")
+    ax.annotate("", xy=(place, top), xytext=(place, 0), arrowprops={"arrowstyle": "->", "color": COLOURS[1]})
+    ax.text(place, 1.03 * top, f"{mass:.3g}", color=COLOURS[1], ha="center", va="bottom")
 
 
 def current_axes() -> "Axes":
@@ -226,7 +258,5 @@ def current_axes() -> "Axes":
     try:
         from matplotlib import pyplot
     except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "pictures need matplotlib, which is not installed: install matplotlib."
-        ) from None
+        raise ModuleNotFoundError(NO_MATPLOTLIB) from None
     return pyplot.gca()

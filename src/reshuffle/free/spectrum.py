@@ -1,9 +1,11 @@
-"""The law of a self-adjoint expression of free variables, and a sampled matrix beside it.
+"""The law of a self-adjoint expression of free variables: solver, support, atoms, measure.
 
-`Weighted` holds mixed expectations tau(f(p) q): the spectral measure of p weighted by another expression.
+`Engine` is an expression made ready to be solved: its pencil, its joint system, and resolvents at any points.
 """
 
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,21 +14,32 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reshuffle.free.checks import Complex, ConvergenceError, Real, complex_points, count, number, real_points
-from reshuffle.free.expression import Expression
+from reshuffle.free.expression import Expression, Inverse
+from reshuffle.free.laws import Element
 from reshuffle.free.laws.law import Law, Pairs
+from reshuffle.free.linearization import generated, linearize, reduced
 from reshuffle.free.measure import Measure
 from reshuffle.free.moments import is_polynomial, polynomial_moments
-from reshuffle.free.progress import BUDGET, SINGLE_THREAD
+from reshuffle.free.parser import parse
+from reshuffle.free.progress import BUDGET, SINGLE_THREAD, Effort, working
 from reshuffle.free.solver.atoms import atoms as atoms_of
-from reshuffle.free.solver.atoms import light_eigenvalues, residues
-from reshuffle.free.solver.continuation import Resolved
-from reshuffle.free.solver.resolvent import Engine, require_invertible, require_self_adjoint
+from reshuffle.free.solver.atoms import light_eigenvalues
+from reshuffle.free.solver.axis import AxisSolver, ChebyshevCache
+from reshuffle.free.solver.continuation import Resolved, follow, resolved
+from reshuffle.free.solver.system import System
 from reshuffle.free.support import Support
 from reshuffle.free.support import support as support_of
 
 if TYPE_CHECKING:
-    from reshuffle.free.certificates import CdfBounds, Certificate, Prover
+    from reshuffle.free.certificates import Certificate, Prover
+    from reshuffle.free.weighted import Weighted
 
+# Of the points solved together: few enough to stay in the cache.
+MEMORY = 150_000
+# Points of an answer that is kept for the next question.
+REMEMBERED = 20_000
+# Seconds of one Newton step at one point, measured on one core: for itself, and per entry of its Jacobian.
+STEP, STEP_PER_ENTRY = 2.5e-5, 3.5e-7
 SEEDS = 8
 """Sampled eigenvalues that lead to the continuous part; if it is so light that these are fewer, others help."""
 
@@ -81,18 +94,20 @@ def kolmogorov(law: "Spectrum", eigenvalues: Real) -> float:
     return float(max(np.abs(after - exact).max(), np.abs(before - (exact - jumps)).max()))
 
 
-def spectrum(expression: Expression, budget: float = BUDGET) -> "Spectrum":
+def spectrum(expression: Expression | str, /, budget: float = BUDGET, **laws: Law | Element) -> "Spectrum":
     """Return the law of a self-adjoint polynomial or rational expression of free variables.
 
     With matrix coefficients the law is that of the trace ``tr (x) tau``.
 
     Parameters
     ----------
-    expression : Expression
-        Of the variables of one call of `variables`.
+    expression : Expression or str
+        Of the variables of one call of `variables`; or a text, as `parse` takes it.
     budget : float
         Seconds of one core, estimated, that finding support and measure may cost before it is given up with a
         ConvergenceError.
+    **laws : Law or Element
+        Of the variables of a text, by their names.
 
     Returns
     -------
@@ -104,25 +119,111 @@ def spectrum(expression: Expression, budget: float = BUDGET) -> "Spectrum":
     >>> s = spectrum(x + y)
     >>> round(float(s.density(0.0)), 12) == round(1 / (np.pi * 2**0.5), 12)
     True
+    >>> spectrum("x*y + y*x", x=free.Semicircle(), y=free.Semicircle()).moments(4)
+    array([ 0.,  2.,  0., 10.])
     """
-    if not isinstance(expression, Expression):
+    if isinstance(expression, str):
+        expression = parse(expression, **laws)
+    elif not isinstance(expression, Expression):
         raise TypeError(
             f"expression must be made of variables(...), but it is {expression!r}; start from x, = variables(law)"
+        )
+    elif laws:
+        raise TypeError(
+            f"laws belong to an expression given as text, but {list(laws)} are given with {expression!r}"
         )
     require_self_adjoint(expression)
     require_invertible(expression, spectrum)
     return Spectrum(expression, number("budget", budget, low=0.0, open_low=True))
 
 
-class Spectrum(Law):
-    """The law of an expression: made by `spectrum`, everything computed when first asked for.
+class SolvedLaw(Law):
+    """A law whose Cauchy transform is the solution of a fixed-point system: `Spectrum` and `Convolved`.
 
     Points t, z and levels q have any shape and answers keep it. Real points mean the limit from the upper
-    half-plane itself; a point that could not be solved is nan, and `resolve` tells its error estimate and
-    flag.
+    half-plane itself; a point that could not be solved is nan, and `resolve` has its error estimate and flag.
+    Support, atoms and measure are found when first needed, on finer and finer grids until the total mass is 1.
+    """
+
+    _unit: float
+    """The size of the spectrum."""
+
+    @abstractmethod
+    def _transform(self, z: Complex, strict: bool = True) -> Resolved:
+        """Return ``G(z)`` at points of any shape; unless ``strict``, also where its error estimate is large."""
+
+    @abstractmethod
+    def _working(self) -> AbstractContextManager[None]:
+        """Show that support and measure are looked for, and bound what that costs."""
+
+    @abstractmethod
+    def _attempts(self) -> Iterator[tuple[Support, Pairs]]:
+        """Yield supports and atoms, found on finer and finer grids."""
+
+    @cached_property
+    def _structure(self) -> tuple[Pairs, Pairs, Measure]:
+        """Support, atoms and measure."""
+        with SINGLE_THREAD, self._working():
+            for support, atoms in self._attempts():
+                measure = Measure(self._density_and_error, support.pieces, atoms, 1e-11, support.powers)
+                if abs(measure.mass - 1) < 1e-7:
+                    return support.intervals, atoms, measure
+        raise ConvergenceError(
+            f"the mass of {self!r} on {support.intervals} and atoms {atoms} is {measure.mass:.9f}, should be 1;"
+            " it has parts too narrow to be found: use density(t) and resolve(t) at chosen points"
+        )
+
+    @property
+    def support(self) -> Pairs:
+        """The intervals of the continuous part, from left to right, with ends to 1e-8 of the largest."""
+        return self._structure[0]
+
+    @property
+    def atoms(self) -> Pairs:
+        """Pairs (location, mass), from left to right."""
+        return self._structure[1]
+
+    @cached_property
+    def measure(self) -> Measure:
+        """The law as quadrature panels."""
+        return self._structure[2]
+
+    def cauchy(self, z: ArrayLike) -> Complex:
+        """Return ``G(z)``, the Cauchy transform; real z means the limit from above, nan at an atom."""
+        return np.asarray(self._transform(complex_points("z", z)).value)
+
+    def resolve(self, t: ArrayLike) -> Resolved:
+        """Return the density at t with error estimates and convergence flags."""
+        return self._transform(real_points("t", t).astype(complex)).density(self._unit)
+
+    def expectation(self, function: Callable[[Real], Any]) -> Any:
+        """Return ``E[f(x)]`` for a vectorised ``function`` f, real or complex."""
+        return self.measure.expectation(function)
+
+    def _density(self, t: Real) -> Real:
+        return np.asarray(self.resolve(t).value)
+
+    def _cauchy(self, z: Complex) -> Complex:
+        # A larger system needs this at every step of its own: the solver of this one would be run each time.
+        return self.measure.cauchy(z)
+
+    def _density_and_error(self, t: Real) -> tuple[Real, Real]:
+        """Return densities and error estimates, also where these are large: the total mass is their test."""
+        solved = self._transform(t.astype(complex), strict=False)
+        density = np.where(solved.converged, np.maximum(-solved.value.imag / np.pi, 0.0), 0.0)
+        return density, np.where(solved.converged, solved.error / np.pi, np.inf)
+
+    def _density_or_nan(self, t: Real) -> Real:
+        density, error = self._density_and_error(t)
+        return np.asarray(np.where(np.isfinite(error), density, np.nan))
+
+
+class Spectrum(SolvedLaw):
+    """The law of an expression p, ``G(z) = tau((z - p)^-1)``; made by `spectrum`, computed when first needed.
 
     It is a law like any other, so that laws compose: `variables` takes it. Its part in a larger expression is that
-    of its `measure`, atoms included, whose interpolants are good to about 1e-11.
+    of its `measure`, atoms included, whose interpolants are good to about 1e-11. Points that could not be solved
+    are nan, and `resolve` has their error estimates and flags.
 
     Parameters
     ----------
@@ -141,47 +242,21 @@ class Spectrum(Law):
         self.expression, self.budget = expression, budget
         self.engine = Engine(expression)
 
-    def cauchy(self, z: ArrayLike) -> Complex:
-        """Return ``G(z) = tau((z - p)^-1)``; real z means the limit from above, nan at an atom."""
-        return self.engine.trace(complex_points("z", z)).value
+    @property
+    def _unit(self) -> float:  # type: ignore[override]
+        return self.engine.pencil.factor
 
-    def resolve(self, t: ArrayLike) -> Resolved:
-        """Return the density at t with error estimates and convergence flags."""
-        return self.engine.trace(real_points("t", t).astype(complex)).density(self.engine.pencil.factor)
+    def _transform(self, z: Complex, strict: bool = True) -> Resolved:
+        return self.engine.trace(z, strict)
 
-    def _density(self, t: Real) -> Real:
-        return np.asarray(self.resolve(t).value)
+    def _working(self) -> AbstractContextManager[None]:
+        return self.engine.effort.question(self.budget)
 
-    def _cauchy(self, z: Complex) -> Complex:
-        # What a larger system asks for at every step of its own: the solver of this one would be run each time.
-        return self.measure.cauchy(z)
-
-    def _untested(self, t: Real) -> tuple[Real, Real]:
-        """Return densities and error estimates, also where these are large: the total mass is their test."""
-        solved = self.engine.trace(t.astype(complex), strict=False)
-        found = solved.converged
-        density = np.where(found, np.maximum(-solved.value.imag / np.pi, 0.0), 0.0)
-        return density, np.where(found, solved.error / np.pi, np.inf)
-
-    @cached_property
-    def _structure(self) -> tuple[Pairs, Pairs, Measure]:
-        """Support, atoms and measure, found on finer and finer samples until the total mass is 1."""
-        with SINGLE_THREAD, self.engine.effort.question(self.budget):
-            return self._found()
-
-    def _found(self) -> tuple[Pairs, Pairs, Measure]:
+    def _attempts(self) -> Iterator[tuple[Support, Pairs]]:
         for size in (100, 400, 1000):
             eigenvalues = np.linalg.eigvalsh(self.engine.sample(size, seed=size))
             found = atoms_of(self.engine, size)
-            support = self._support(eigenvalues, found, size)
-            measure = Measure(self._untested, support.pieces, found, 1e-11, support.powers)
-            if abs(measure.mass - 1) < 1e-7:
-                return support.intervals, found, measure
-        raise ConvergenceError(
-            f"the law of {self.expression!r} has mass {measure.mass:.9f} on {support.intervals} and"
-            f" atoms {found}, should be 1;"
-            " it has parts too narrow to be found: use density(t) and resolve(t) at chosen points"
-        )
+            yield self._support(eigenvalues, found, size), found
 
     def _support(self, eigenvalues: Real, found: Pairs, size: int) -> Support:
         nothing = Support((), (), {})
@@ -192,34 +267,8 @@ class Spectrum(Law):
             seeds = np.concatenate([seeds, _away(light_eigenvalues(self.engine, size), found)])
         if not len(seeds):
             return nothing
-        return support_of(self._known, seeds, 3 * size, self.engine.mark, self.engine.ends, self._errors)
-
-    def _known(self, t: Real) -> Real:
-        """Return densities, nan where they failed."""
-        density, error = self._untested(t)
-        return np.asarray(np.where(np.isfinite(error), density, np.nan))
-
-    def _errors(self, t: Real) -> Real:
-        return self._untested(t)[1]
-
-    @property
-    def support(self) -> Pairs:
-        """The intervals of the continuous part, from left to right, with ends to 1e-8 of the largest."""
-        return self._structure[0]
-
-    @property
-    def atoms(self) -> Pairs:
-        """Pairs (location, mass), from left to right."""
-        return self._structure[1]
-
-    @cached_property
-    def measure(self) -> Measure:
-        """The law as quadrature panels."""
-        return self._structure[2]
-
-    def expectation(self, function: Callable[[Real], Any]) -> Any:
-        """Return ``tau(f(p))`` for a vectorised ``function`` f, real or complex."""
-        return self.measure.expectation(function)
+        errors = lambda t: self._density_and_error(t)[1]  # noqa: E731
+        return support_of(self._density_or_nan, seeds, 3 * size, self.engine.mark, self.engine.ends, errors)
 
     def moments(self, order: int) -> Real:
         """Return ``[tau(p), ..., tau(p^order)]``, by freeness alone for polynomials: no G and no density.
@@ -235,8 +284,7 @@ class Spectrum(Law):
         return self._contour_moments(order)
 
     def _contour_moments(self, order: int) -> Real:
-        low = min([a for a, _ in self.support] + [x for x, _ in self.atoms])
-        high = max([b for _, b in self.support] + [x for x, _ in self.atoms])
+        low, high = self.hull
         middle, radius = (low + high) / 2, 0.75 * (high - low) or 1.0
         # The trapezoidal rule converges like (2/3)^n on this circle, and its lower half is the conjugate.
         points = middle + radius * np.exp(1j * np.pi * (np.arange(100) + 0.5) / 100)
@@ -245,6 +293,8 @@ class Spectrum(Law):
 
     def weighted(self, weight: Expression) -> "Weighted":
         """Return the spectral measure of p weighted by another expression, ``f -> tau(f(p) weight)``."""
+        from reshuffle.free.weighted import Weighted
+
         return Weighted(self, weight)
 
     def mixed(self, function: Callable[[Real], Any], weight: Expression) -> Any:
@@ -252,13 +302,10 @@ class Spectrum(Law):
         return self.weighted(weight).expectation(function)
 
     def certify(self, z: complex) -> "Certificate":
-        """Return ``G(z)`` with a proven bound on its error, off the real axis; needs python-flint.
+        """Return ``G(z)`` with a proven bound on its error, off the real axis; needs `reshuffle[certified]`.
 
-        For polynomials with numbers as coefficients, in variables with the laws Semicircle, MarchenkoPastur
-        and FreePoisson and their affine images; everything else is refused. Numbers count as the doubles they
-        are. An approximate solution of the matrix equation is the exact one at a base point nearby, and the
-        resolvent moves no faster than its norm squared: Hoffmann, Mai and Speicher (2024), here with balls
-        for all roundings.
+        For polynomials with numbers as coefficients, in variables with the laws Semicircle, MarchenkoPastur and
+        FreePoisson and their affine images; everything else is refused. Numbers count as the doubles they are.
 
         >>> from reshuffle import free
         >>> x, y = free.variables(free.Semicircle(), free.MarchenkoPastur(0.5))
@@ -266,17 +313,6 @@ class Spectrum(Law):
         True
         """
         return self._prover.certify(complex(complex_points("z", z)))
-
-    def certify_cdf(self, t: float) -> "CdfBounds":
-        """Return proven bounds on the mass of ``(-inf, t]``, for the expressions that `certify` takes.
-
-        They are as close as values at 33 points above the axis allow: some 1e-4 apart, and 1e-2 close to an atom.
-        At an atom itself they enclose the masses both below it and up to it. They do not depend on the scale of the
-        expression.
-        """
-        from reshuffle.free.certificates import cdf_bounds
-
-        return cdf_bounds(self._prover, number("t", t))
 
     @cached_property
     def _prover(self) -> "Prover":
@@ -307,116 +343,201 @@ def _away(eigenvalues: Real, atoms: Pairs) -> Real:
     return eigenvalues[away]
 
 
-class Weighted:
-    """The measure ``f -> tau(f(p) q)`` for any q, real when q is self-adjoint.
-
-    The entry (1, 3) of the inverse of ``[[z - p, -q, 0], [-q*, 0, 1], [0, 1, 0]]`` is ``(z - p)^-1 q``; the
-    matrix is self-adjoint for real z, so its own linearization gives ``G_q(z) = tau((z - p)^-1 q)`` like any
-    other law. Made by `Spectrum.weighted`.
+class Engine:
+    """Solves ``(id (x) tau)(z direction - L)^-1`` for the pencil L of an expression.
 
     Parameters
     ----------
-    law : Spectrum
-        That of p.
-    weight : Expression
-        q, of the same variables.
-
-    >>> from reshuffle import free
-    >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
-    >>> round(free.spectrum(x + y).mixed(lambda t: t**2, x**2), 9)
-    3.0
+    expression : self-adjoint.
+    direction : which rows of its own matrix block z multiplies, all unless given.
     """
 
-    def __init__(self, law: "Spectrum", weight: Expression):
-        p = law.expression
-        if not isinstance(weight, Expression):
-            weight = p._coerce(weight)
-        if p.dimension > 1 or weight.dimension > 1:
-            raise ValueError(
-                f"weight and expression must have scalar coefficients, but theirs have sizes"
-                f" {weight.dimension} and {p.dimension};"
-                " take mixed expectations entry by entry"
-            )
-        # Raises for two families, whose joint law does not exist.
-        p + weight
-        require_invertible(weight, spectrum)
-        self.law, self.weight = law, weight
-        self._size = Engine(_self_adjoint_part(weight)).pencil.factor or 1.0
+    def __init__(self, expression: Expression, direction: NDArray[Any] | None = None):
+        with SINGLE_THREAD:
+            self.expression = reduced(generated(expression))
+            self.pencil = linearize(self.expression)
+        rows = np.ones(self.pencil.corner) if direction is None else np.asarray(direction, dtype=float)
+        self._last: dict[bool, tuple[Complex, Resolved]] = {}
+        self.direction = np.concatenate([rows, np.zeros(self.pencil.size - self.pencil.corner)])
 
     @cached_property
-    def engine(self) -> Engine:
-        """The solver of the extended pencil, into which p and q enter at size one: neither drowns the other."""
-        p, q = self.law.expression, self.weight / self._size
-        centre = self._centre
-        scaled = (p - centre) / self._scale
-        corner, right = np.zeros((3, 3)), np.zeros((3, 3))
-        corner[0, 0], right[0, 1] = 1.0, 1.0
-        fixed = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, -1.0, 0.0]])
-        extended = corner * scaled + right * q + right.T * q.adjoint() + fixed
-        return Engine(extended, direction=np.array([1.0, 0.0, 0.0]))
+    def effort(self) -> Effort:
+        """What solving has cost."""
+        return Effort(
+            f"the law of {self.expression!r}", STEP + STEP_PER_ENTRY * self.system.unknowns**2, self._refused
+        )
 
-    @property
-    def _scale(self) -> float:
-        return self.law.engine.pencil.factor
-
-    @property
-    def _centre(self) -> float:
-        return self.law.engine.pencil.shift
-
-    def _entries(self, z: Complex) -> tuple[Complex, Complex]:
-        """Return ``tau((z - p)^-1 q)`` and ``tau(q* (z - p)^-1)`` at points of any shape."""
-        inner = (z.ravel() - self._centre) / self._scale
-        value = self.engine.resolvent(inner).value
-        unit = self._size / self._scale
-        return (value[:, 0, 2] * unit).reshape(z.shape), (value[:, 2, 0] * unit).reshape(z.shape)
-
-    def cauchy(self, z: ArrayLike) -> Complex:
-        """Return ``tau((z - p)^-1 q)``, with the shape of z; real z means the limit from above."""
-        return self._entries(complex_points("z", z))[0]
-
-    def density(self, t: ArrayLike) -> NDArray[Any]:
-        """Return the density of the weighted measure, with the shape of t: complex unless q is self-adjoint."""
-        right, left = self._entries(real_points("t", t).astype(complex))
-        # Below the axis G_q is the conjugate of G_{q*} above it; the jump between them is the density.
-        values = (left.conj() - right) / (2j * np.pi)
-        return values.real if self._is_real else values
-
-    @cached_property
-    def _is_real(self) -> bool:
-        return self.weight == self.weight.adjoint()
-
-    @cached_property
-    def atoms(self) -> tuple[tuple[float, Any], ...]:
-        """Pairs (location, weighted mass) at the atoms of p."""
-        places = np.array([place for place, _ in self.law.atoms])
-        if not len(places):
-            return ()
-        limits = residues(self.cauchy, places, self._scale)
-        return tuple(
-            (float(x), v.real if self._is_real else complex(v)) for x, v in zip(places, limits, strict=True)
+    def _refused(self, needed: float, budget: float) -> ConvergenceError:
+        return ConvergenceError(
+            f"the support and the measure of {self.expression!r} were not found within {budget:g} s of one core: "
+            f"they have parts that are nearly singular; allow more with spectrum(p, budget={10 * budget:g}), or use"
+            " density(t) and cauchy(z) at chosen points"
         )
 
     @cached_property
-    def _quadrature(self) -> tuple[Real, NDArray[Any]]:
-        """Points, and weights that hold the ratio of the two densities at the law's own nodes."""
-        x, w = self.law.measure.quadrature
-        plain, ours = self.law.density(x), self.density(x)
-        if np.isnan(ours).any():
-            bad = x[np.isnan(ours)][0]
-            raise ConvergenceError(
-                f"the weighted density did not converge at {bad}; use cauchy off the real axis"
+    def system(self) -> System:
+        """The joint fixed-point system of all variables, each scaled to norm one."""
+        family = self.expression.family
+        laws = (
+            [law / scale for law, scale in zip(family.laws, self.pencil.scales, strict=True)]
+            if family
+            else []
+        )
+        with SINGLE_THREAD:
+            return System(self.pencil.coefficients, laws, self.direction)
+
+    @cached_property
+    def axis(self) -> AxisSolver:
+        """What is known of the resolvent on the real axis."""
+        return AxisSolver(self.system, self.pencil.corner)
+
+    def mark(self, edges: Real) -> None:
+        """Tell the solver where the spectrum has ends, nearly: beside them it then needs fewer steps."""
+        self.axis.known.mark((edges - self.pencil.shift) / self.pencil.factor)
+
+    def ends(self, outside: Real, inside: Real) -> Real:
+        """Return where the spectrum ends between points (n,) outside and inside of it, nan where it is no fold."""
+        pencil, before = self.pencil, self.axis.steps
+        places = self.axis.ends(*((x - pencil.shift) / pencil.factor for x in (outside, inside)))
+        self.effort.spend(self.axis.steps - before)
+        return np.asarray(places * pencil.factor + pencil.shift)
+
+    @cached_property
+    def series(self) -> ChebyshevCache:
+        """The same as series, where many points were asked for."""
+        return ChebyshevCache(self._on_axis)
+
+    def resolvent(self, z: Complex, strict: bool = True) -> Resolved:
+        """Return the first block of the resolvent at z (points,), of shape (points, corner, corner).
+
+        A strict answer is nan where its own error estimate says that no digit can be trusted, after the
+        neighbours were asked too.
+        """
+        pencil = self.pencil
+        with working(self.effort.what):
+            solved = resolved(self._chunks, (z - pencil.shift) / pencil.factor, strict)
+        return Resolved(solved.value / pencil.factor, solved.error / pencil.factor, solved.converged)
+
+    def _chunks(self, inner: Complex) -> tuple[Complex, Real]:
+        corner = self.pencil.corner
+        values = np.full((len(inner), corner, corner), np.nan, dtype=complex)
+        errors = np.full(len(inner), np.inf)
+        width = self.system.unknowns * min(max(self.system.unknowns, 1), 60) + self.pencil.size**2
+        step = max(16, MEMORY // width)
+        on_axis = inner.imag == 0
+        index = np.flatnonzero(~on_axis)
+        for start in range(0, len(index), step):
+            part = index[start : start + step]
+            solution = follow(self.system, inner[part], corner)
+            self.effort.spend(solution.steps)
+            values[part] = solution.resolvent[:, :corner, :corner]
+            errors[part] = np.where(solution.converged, solution.error, np.inf)
+        if on_axis.any():
+            values[on_axis], errors[on_axis] = self.series.solve(inner.real[on_axis])
+        return values, errors
+
+    def _on_axis(self, x: Real) -> tuple[Complex, Real]:
+        landed = self.axis.solve(x)
+        self.effort.spend(landed.steps)
+        return landed.values, landed.errors
+
+    def trace(self, z: Complex, strict: bool = True) -> Resolved:
+        """Return the normalised trace of the first block at points of any shape; the last answer is remembered."""
+        points, last = self._last.get(strict, (None, None))
+        if points is None or last is None or not np.array_equal(points, z):
+            solved = self.resolvent(z.ravel(), strict)
+            values = np.trace(solved.value, axis1=1, axis2=2) / self.pencil.corner
+            last = Resolved(
+                values.reshape(z.shape), solved.error.reshape(z.shape), solved.converged.reshape(z.shape)
             )
-        # Where the density itself vanishes the node has no weight to share.
-        return x, np.where(plain > 0, w / np.where(plain > 0, plain, 1.0), 0.0) * ours
+            if z.size <= REMEMBERED:
+                self._last[strict] = z.copy(), last
+        # A copy, since who asked may write into it.
+        return Resolved(last.value.copy(), last.error.copy(), last.converged.copy())
 
-    def expectation(self, function: Callable[[Real], Any]) -> Any:
-        """Return ``tau(f(p) q)`` for a vectorised ``function`` f."""
-        x, w = self._quadrature
-        total = np.asarray(function(x)) @ w if len(x) else 0.0
-        for place, mass in self.atoms:
-            total = total + mass * np.asarray(function(np.array([place])))[0]
-        return float(total) if self._is_real and np.isrealobj(total) else complex(total)
+    def sample(self, size: int, seed: int | None) -> Complex:
+        """Return the expression at Haar-rotated matrices, one per variable: (corner size, corner size)."""
+        family = self.expression.family
+        laws = family.laws if family else ()
+        seeds = np.random.SeedSequence(seed).spawn(len(laws))
+        # A spectrum's own matrix is another: that of its expression, whose size is a multiple of this one.
+        matrices = [
+            law._rotated(size, int(s.generate_state(1)[0])) for law, s in zip(laws, seeds, strict=True)
+        ]
+        value = self.expression.evaluate(matrices or [np.zeros((size, size))])
+        return np.asarray((value + value.conj().T) / 2)
 
 
-def _self_adjoint_part(weight: Expression) -> Expression:
-    return (weight + weight.adjoint()) / 2
+def require_self_adjoint(expression: Expression) -> None:
+    """Raise unless the expression equals its adjoint.
+
+    Polynomials are compared word by word. Rational expressions have many forms, ``x (1 + y x)^-1 = (1 + x
+    y)^-1 x``, and are compared at random Hermitian matrices, where different ones differ.
+
+    >>> from reshuffle import free
+    >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
+    >>> require_self_adjoint(x * y + y * x)
+    """
+    expression = generated(expression)
+    difference = (expression - expression.adjoint()) / 2
+    if not difference.terms or _is_rounding(difference, expression):
+        return
+    values = [difference.evaluate(_point(expression, seed)) for seed in (1, 2)]
+    sizes = [np.abs(expression.evaluate(_point(expression, seed))).max() for seed in (1, 2)]
+    if all(np.abs(value).max() <= 1e-12 * size for value, size in zip(values, sizes, strict=True)):
+        return
+    shown = difference if not is_polynomial(expression) else _without_rounding(difference)
+    raise ValueError(
+        f"expression must be self-adjoint, but it is {expression!r}, whose anti-self-adjoint part is {shown!r};"
+        " take (p + p.adjoint())/2, or p.adjoint() * p for its singular values"
+    )
+
+
+def _point(expression: Expression, seed: int) -> list[Complex]:
+    generator = np.random.default_rng(seed)
+    laws = expression.family.laws if expression.family else ()
+    result = []
+    for law in laws:
+        a = generator.standard_normal((5, 5)) + 1j * generator.standard_normal((5, 5))
+        result.append((a + a.conj().T) * law.scale / 4)
+    return result or [np.eye(1)]
+
+
+def _is_rounding(difference: Expression, expression: Expression) -> bool:
+    """Return whether a polynomial's coefficients are rounding beside those of another."""
+    if not is_polynomial(expression):
+        return False
+    largest, left = (
+        max(float(np.abs(value).max() if np.ndim(value) else abs(value)) for value in sum_.terms.values())
+        for sum_ in (expression, difference)
+    )
+    return left <= 1e-15 * largest
+
+
+def _without_rounding(difference: Expression) -> Expression:
+    largest = max(float(np.abs(value).max()) for value in difference.terms.values())
+    kept = {word: value for word, value in difference.terms.items() if np.abs(value).max() > 1e-12 * largest}
+    return Expression(kept, difference.family)
+
+
+def require_invertible(expression: Expression, spectrum: Callable[[Expression], "Spectrum"]) -> None:
+    """Raise unless every divisor in the expression is bounded away from 0.
+
+    A self-adjoint divisor must not have 0 in its spectrum; for any other d the same is asked of ``d* d``.
+    """
+    for letter in {letter for word in expression.terms for letter in word if isinstance(letter, Inverse)}:
+        divisor = letter.of
+        law = spectrum(divisor if divisor == divisor.adjoint() else divisor.adjoint() * divisor)
+        tolerance = 1e-9 * max(abs(end) for pair in _spectrum(law) for end in pair)
+        for low, high in _spectrum(law):
+            if low <= tolerance and high >= -tolerance:
+                raise ZeroDivisionError(
+                    f"division by {divisor!r}: the divisor must be invertible, but 0 lies in the"
+                    f" part [{low:.6g}, {high:.6g}]"
+                    " of its spectrum (or of its squared modulus); add a constant that"
+                    " moves the spectrum off 0"
+                )
+
+
+def _spectrum(law: "Spectrum") -> list[tuple[float, float]]:
+    return [*law.support, *((place, place) for place, _ in law.atoms)]

@@ -14,7 +14,7 @@ from numpy.polynomial import Chebyshev
 from numpy.typing import NDArray
 
 from reshuffle.free.checks import Real
-from reshuffle.free.singularities import STEADY, exponent, locate, peaks
+from reshuffle.free.measure import STEADY, exponent, locate, peaks
 
 SECTIONS = 25
 
@@ -147,7 +147,7 @@ def support(
     density: Callable[[Real], Any],
     seeds: Real,
     resolution: int,
-    told: Callable[[Real], None] = lambda edges: None,
+    mark: Callable[[Real], None] = lambda edges: None,
     folds: Callable[[Real, Real], Real] = no_folds,
     errors: Callable[[Real], Real] | None = None,
 ) -> Support:
@@ -155,13 +155,13 @@ def support(
 
     A grid through ``seeds`` (sampled eigenvalues) and between them finds the sign changes, and dips of the grid
     are looked into for narrow gaps. The square of the density leads from the grid to the usual ends; where it does
-    not, the change is cut into sections until the end can be told from the densities inside.
+    not, the change is cut into sections until the end follows from the densities inside.
 
     Parameters
     ----------
     density : callable, array -> array, nan where it failed.
     seeds : points near the spectrum, shape (n,); resolution : extra grid points.
-    told : is told where the ends are, nearly, as soon as that is known: it may help ``density``.
+    mark : called with the approximate ends as soon as they are known; may speed up ``density``.
     folds : points outside and inside -> the ends between them at which the density is a root; nan for all others.
     errors : points -> error estimates of the densities, if there are any. Points at which they hide the density, as
         beside an atom, tell nothing: those around them decide.
@@ -171,8 +171,10 @@ def support(
     scale = max(abs(low), abs(high), high - low)
     inner = np.linspace(low - margin, high + margin, resolution)
     # Kernels make gaps beside zero that are narrower than any grid.
-    beside = (high - low) * np.array([-1e-4, -1e-5, 1e-5, 1e-4])
-    grid = np.unique(np.concatenate([inner, seeds, beside[(beside > inner[0]) & (beside < inner[-1])]]))
+    near_zero = (high - low) * np.array([-1e-4, -1e-5, 1e-5, 1e-4])
+    grid = np.unique(
+        np.concatenate([inner, seeds, near_zero[(near_zero > inner[0]) & (near_zero < inner[-1])]])
+    )
     grid, values = _widened(density, grid, _values(density, grid), margin, VANISHING / (high - low + margin))
     for _ in range(2):
         grid, values = _look_into_dips(density, grid, values)
@@ -184,7 +186,7 @@ def support(
         grid, values, positive = grid[visible], values[visible], positive[visible]
     change = np.flatnonzero(positive[1:] != positive[:-1])
     brackets = Brackets(grid[change], grid[change + 1], positive[change + 1])
-    ends, regular = _ends(density, grid, values, brackets, change, threshold, scale, told, folds)
+    ends, regular = _ends(density, grid, values, brackets, change, threshold, scale, mark, folds)
     ends[np.abs(ends) < 1e-11 * scale] = 0.0
     # A single point is noise: no density is positive that far inside of both its ends.
     found = tuple(
@@ -221,7 +223,7 @@ def _ends(
     change: NDArray[np.int_],
     threshold: float,
     scale: float,
-    told: Callable[[Real], None],
+    mark: Callable[[Real], None],
     folds: Callable[[Real, Real], Real],
 ) -> tuple[Real, NDArray[np.bool_]]:
     """Return where the density starts or stops, and where that is a fold.
@@ -232,14 +234,14 @@ def _ends(
     soft = values[inside] <= values[inside + np.where(brackets.rising, 1, -1)]
     ends, _ = regular_ends(density, brackets, folds, threshold, np.where(soft, ATTEMPTS, 1))
     regular = np.isfinite(ends)
-    told(ends[regular])
+    mark(ends[regular])
     widths = np.repeat(np.diff(brackets.edges)[::2], 2) * np.tile([1.0, -1.0], len(change) // 2)
     for k in np.flatnonzero(~regular & (brackets.low < 0) & (brackets.high > 0)):
         if _ends_at_zero(density, float(widths[k]), float(brackets.outside[k]), scale):
             ends[k] = 0.0
     rest = np.flatnonzero(np.isnan(ends))
     guesses = [_from_grid(grid, values, int(change[k]), bool(brackets.rising[k])) for k in rest]
-    near = _nearer(density, brackets.take(rest), np.array(guesses), widths[rest], told)
+    near = _nearer(density, brackets.take(rest), np.array(guesses), widths[rest], mark)
     known = np.isfinite(near)
     ends[rest[known]] = square_root_ends(density, near[known], widths[rest[known]], scale)
     rest = np.flatnonzero(np.isnan(ends))
@@ -309,7 +311,7 @@ def _nearer(
     brackets: Brackets,
     near: Real,
     widths: Real,
-    told: Callable[[Real], None],
+    mark: Callable[[Real], None],
 ) -> Real:
     """Return ends from densities close to guesses, or nan where they lead out of their brackets."""
     cells = brackets.high - brackets.low
@@ -322,7 +324,7 @@ def _nearer(
         near[known] = _zeros_of_squares(density, near[known], reach)
         inside = (near >= brackets.low) & (near <= brackets.high)
         near = np.where(inside, near, np.nan)
-    told(near[np.isfinite(near)])
+    mark(near[np.isfinite(near)])
     return near
 
 

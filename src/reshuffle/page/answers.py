@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 from htmltools import Tag, TagList, tags
 
 from reshuffle._uncertainty import significant
+from reshuffle.errors import Worded
 from reshuffle.page.inputs import Input
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+_WORDS = {"batch_size": "the batch size", "critical_step": "the largest step that converges"}
+"""Arguments of the library in the words of the page."""
 GREW = 1e100
 """A test error beyond this diverges."""
 
@@ -173,7 +176,8 @@ def refusal(error: Exception | str, **given: Any) -> Answer:
     >>> refusal(ValueError("column 'a' is constant")).sentence
     "Column 'a' is constant."
     """
-    text = " ".join(str(error).split()) or f"unexpected {type(error).__name__}"
+    text = error.worded(_WORDS) if isinstance(error, Worded) else str(error)
+    text = " ".join(text.split()) or f"unexpected {type(error).__name__}"
     text = text if text.endswith((".", "!", "?")) else f"{text}."
     first = text.partition(" ")[0]
     if first.isalpha() and len(first) > 1:

@@ -97,13 +97,13 @@ def law(values: Mapping[str, Any], upload: None = None) -> Answer:
 
 
 def _expression(values: Mapping[str, Any]) -> "Expression":
-    """Parse what was typed, by a grammar of its own: nothing of it is ever handed to Python."""
+    """Parse what was typed; nothing of it is run as Python."""
     from reshuffle import free
     from reshuffle.free import parser
 
     if not values["expression"]:
         raise ArgumentError("Expression", "not be empty", "it is", "try x*y + y*x")
-    found = parser.parse(values["expression"], _definitions(values))
+    found = free.parse(values["expression"], **parser.parse_definitions(_definitions(values)))
     degree = max((len(word) for word in found.terms), default=0)
     for what, count, most in (
         ("terms", len(found.terms), MOST_TERMS),
@@ -139,7 +139,6 @@ def _chart(values: Mapping[str, Any], eigenvalues: "FloatArray", found: "Spectru
     import numpy as np
 
     from reshuffle import plotting
-    from reshuffle.free.plot import view
 
     atoms = () if found is None else found.atoms
     scale = float(np.abs(eigenvalues).max()) or 1.0
@@ -155,7 +154,8 @@ def _chart(values: Mapping[str, Any], eigenvalues: "FloatArray", found: "Spectru
     if found is not None:
         t, density = plotting.spectrum_points(found)
         series.append(Series("", "the law", numbers(t), numbers(density), "second", width=2.4))
-        top = max(view([(t, density)]).top, min(top, 3 * view([(t, density)]).top))
+        of_law = plotting.spectrum_view([(t, density)]).top
+        top = max(of_law, min(top, 3 * of_law))
         words += f"; {_sentence(found)[0].lower()}{_sentence(found)[1:-1]}"
     if atoms:
         places, masses = zip(*atoms, strict=True)
@@ -169,18 +169,16 @@ def _program(values: Mapping[str, Any]) -> str:
     from reshuffle import free
     from reshuffle.free import parser
 
-    given = dict(parser.parse_definition(line) for line in _definitions(values))
+    given = parser.parse_definitions(_definitions(values))
     kinds = "|".join(name for name in free.__all__ if name[0].isupper())
+    laws = {name: re.sub(rf"\b({kinds})\(", r"free.\1(", repr(one)) for name, one in given.items()}
     if any(keyword.iskeyword(name) or name in ("free", "law") for name in given):
-        made = (
-            "from reshuffle.free.parser import parse\n\n"
-            f"expression = parse({values['expression']!r}, {_definitions(values)!r})\n"
-        )
+        named = ", ".join(f"{name!r}: {law}" for name, law in laws.items())
+        made = f"\nexpression = free.parse({values['expression']!r}, **{{{named}}})\n"
     else:
-        laws = [re.sub(rf"\b({kinds})\(", r"free.\1(", repr(one)) for one in given.values()]
         text = values["expression"].replace("^", "**")
         # With a comma after the last name, one variable is unpacked as well.
-        made = f"\n{', '.join(given)}, = free.variables({', '.join(laws)}, names={list(given)!r})\n"
+        made = f"\n{', '.join(given)}, = free.variables({', '.join(laws.values())}, names={list(given)!r})\n"
         made += f"expression = {text}\n"
     return (
         f"from reshuffle import free\n{made}law = free.spectrum(expression)\n"

@@ -10,7 +10,7 @@ import numpy as np
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._progress import track
 from reshuffle.errors import AccuracyWarning
-from reshuffle.planning.answers import REFUSALS
+from reshuffle.grid.metrics import REFUSALS
 from reshuffle.planning.mean_steps_left_out import LeftOutCurve, Spectrum, averaged
 from reshuffle.planning.spread_estimate import SpreadEstimate
 from reshuffle.planning.training_plan import EQUAL, PlannedRecipe

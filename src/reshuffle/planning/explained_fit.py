@@ -2,10 +2,12 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from reshuffle._arrays import FloatArray
+from reshuffle._display import Displayed, Table, plain
 from reshuffle._uncertainty import significant
 from reshuffle.planning.spread_test import SpreadTest
 
@@ -14,7 +16,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True, eq=False)
-class FitPart:
+class FitPart(Displayed):
     """One of the reasons why a fit is not the least-squares solution.
 
     Attributes
@@ -32,6 +34,8 @@ class FitPart:
         The same as a person would say it.
     """
 
+    _shown = ("name", "share", "size", "sentence")
+
     name: str
     vector: FloatArray
     size: float
@@ -43,7 +47,7 @@ class FitPart:
 
 
 @dataclass(frozen=True)
-class ModeLeft:
+class ModeLeft(Displayed):
     """What one mode of the mean map has left to do.
 
     Attributes
@@ -58,6 +62,8 @@ class ModeLeft:
         Of the difference from least squares, counted as in `FitPart`: they add up to that of what is unconverged.
     """
 
+    _shown = ("rate", "left", "epochs_left", "share")
+
     rate: float
     left: float
     epochs_left: float
@@ -65,7 +71,7 @@ class ModeLeft:
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class Explanation(Displayed):
     """Why a fit is not the least-squares solution: its repr is the answer in sentences.
 
     Attributes
@@ -140,16 +146,31 @@ class Explanation:
             )
         return remarks
 
-    def table(self) -> list[str]:
-        """The slowest modes, a line each: their rate, what is left, epochs until that is 1%, and their share."""
-        lines = [f"{'rate':>10}{'left':>10}{'epochs left':>13}{'share':>9}"]
+    def table(self) -> Table:
+        """The modes, the slowest first: their rate, what is left, epochs until that is 1%, and their share."""
+        header, cells = ["rate", "left", "epochs left", "share"], []
         for mode in self.modes[:_SHOWN]:
             to_go = f"{mode.epochs_left:.0f}" if math.isfinite(mode.epochs_left) else "never"
-            lines.append(f"{mode.rate:>10.6f}{mode.left:>10.2%}{to_go:>13}{mode.share:>9.1%}")
+            cells.append([f"{mode.rate:.6f}", f"{mode.left:.2%}", to_go, f"{mode.share:.1%}"])
         rest = self.modes[_SHOWN:]
         if rest:
-            lines.append(f"{f'{len(rest)} more':>33}{sum(mode.share for mode in rest):>9.1%}")
-        return lines
+            cells.append(["", "", f"{len(rest)} more", f"{sum(mode.share for mode in rest):.1%}"])
+        text = "\n".join(f"{a:>10}{b:>10}{c:>13}{d:>9}" for a, b, c, d in (header, *cells))
+        names = ("rate", "left", "epochs_left", "share")
+        columns = {name: [getattr(mode, name) for mode in self.modes] for name in names}
+        return Table(columns, text, header, cells)
+
+    def _columns(self) -> dict[str, Any]:
+        names = ("name", "share", "size", "sentence")
+        return {name: [getattr(part, name) for part in self.parts] for name in names}
+
+    def _title(self) -> str:
+        return "\n".join([self._headline, *self._remarks])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The difference, its parts and the modes, in numbers, words and lists."""
+        names = ("size", "epochs", "parts", "modes", "is_plausible", "unseen", "converges")
+        return {name: plain(getattr(self, name)) for name in names}
 
 
 def modes_left(rates: FloatArray, epochs: float, shares: FloatArray) -> tuple[ModeLeft, ...]:

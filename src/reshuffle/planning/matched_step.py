@@ -1,15 +1,17 @@
 """The step at another batch size that gives the nearest trajectory, beside two rules of thumb, as a result."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from reshuffle._arrays import FloatArray
+from reshuffle._display import Displayed, Table, plain
 from reshuffle._uncertainty import factor, significant
 from reshuffle.run import Run
 from reshuffle.run.critical_steps import CriticalStep
 
 
 @dataclass(frozen=True, eq=False)
-class ScalingRule:
+class ScalingRule(Displayed):
     """What a rule for the step makes of another batch size.
 
     Attributes
@@ -23,6 +25,8 @@ class ScalingRule:
         At each of the epochs of the match.
     """
 
+    _shown = ("step", "distance", "converges")
+
     step: float
     distance: float
     converges: bool
@@ -30,15 +34,16 @@ class ScalingRule:
 
     def __repr__(self) -> str:
         step, distance = significant(self.step, 4), significant(self.distance, 3)
-        return f"ScalingRule(step={step}, distance={distance}{self._fate})"
+        return f"ScalingRule(step={step}, distance={distance}{'' if self.converges else ', diverges'})"
 
     @property
-    def _fate(self) -> str:
-        return "" if self.converges else ", diverges"
+    def learning_rate(self) -> float:
+        """The step, in torch's word."""
+        return self.step
 
 
 @dataclass(frozen=True, eq=False)
-class Match:
+class Match(Displayed):
     """The step at another batch size whose mean iterate stays nearest to that of a run.
 
     Attributes
@@ -78,21 +83,50 @@ class Match:
     distances: FloatArray
 
     def __repr__(self) -> str:
-        return "\n".join(self.table())
+        return str(self.table())
 
-    def table(self) -> list[str]:
-        """The match and the two rules, a line each."""
-        rows = self.original.scheme.sizes(self.original.problem.n).max()
-        lines = [
-            f"from batches of {rows} to {self.batch_size}, step {significant(self.original.recipe.at(0).step, 4)}, "
-            f"compared at epochs {self.epochs[0]:g} to {self.epochs[-1]:g}",
-            f"{'rule':<12}{'step':>11}{'distance':>11}",
-            f"{'nearest':<12}{significant(self.step, 4):>11}{_share(self.distance):>11}",
+    @property
+    def learning_rate(self) -> float:
+        """The step, in torch's word."""
+        return self.step
+
+    def table(self) -> Table:
+        """The match and the two rules, a row each."""
+        columns = self._columns()
+        cells = [
+            [name, significant(step, 4), _share(distance), "" if converges else "diverges"]
+            for name, step, distance, converges in zip(*columns.values(), strict=True)
         ]
-        for name, rule in (("linear", self.linear), ("square root", self.square_root)):
-            fate = "" if rule.converges else "  diverges"
-            lines.append(f"{name:<12}{significant(rule.step, 4):>11}{_share(rule.distance):>11}{fate}")
-        return [*lines, f"converges below {significant(float(self.critical_step), 4)}"]
+        lines = [f"{'rule':<12}{'step':>11}{'distance':>11}"]
+        lines += [f"{a:<12}{b:>11}{c:>11}" + f"  {fate}" * bool(fate) for a, b, c, fate in cells]
+        title, below = self._title(), f"converges below {significant(float(self.critical_step), 4)}"
+        text = "\n".join([title, *lines, below])
+        return Table(columns, text, ["rule", "step", "distance", ""], cells, title, below)
+
+    def _columns(self) -> dict[str, Any]:
+        rules = {"linear": self.linear, "square root": self.square_root}
+        return {
+            "rule": ["nearest", *rules],
+            "learning_rate": [self.step, *(rule.step for rule in rules.values())],
+            "distance": [self.distance, *(rule.distance for rule in rules.values())],
+            "converges": [True, *(rule.converges for rule in rules.values())],
+        }
+
+    def _title(self) -> str:
+        original = self.original
+        rows, step = original.scheme.sizes(original.problem.n).max(), original.recipe.at(0).step
+        return (
+            f"from batches of {rows} to {self.batch_size}, step {significant(step, 4)}, "
+            f"compared at epochs {self.epochs[0]:g} to {self.epochs[-1]:g}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The match, with `linear` and `square_root` beside it, in numbers, words and lists."""
+        names = "batch_size learning_rate distance linear square_root critical_step epochs distances"
+        return {name: plain(getattr(self, name)) for name in names.split()}
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
 
 
 def _share(distance: float) -> str:

@@ -16,7 +16,7 @@ sum w / (sum w - w_i) for weights w: W loses a_i x_i x_i' / n, X'y loses a_i x_i
 that of the row as it was centred. So a_i stands before the last sum in E_i, and before e_i.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -38,6 +38,8 @@ _SQUARES = 1 << 22
 """Squared residuals of ridge regression that are kept at a time."""
 _KEPT = 1 << 27
 """Numbers that are kept from one look to the next: a gigabyte."""
+_LOWEST, _HIGHEST, _COUNT = 0.01, 2.0, 16
+"""The smallest and the largest step of a grid in safe steps, and how many steps it has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,6 +226,23 @@ class LeftOutCurve:
         combinations = self.combinations(step, visits, penalty)
         made = self._all_parts() if rows is None else self._made_parts(rows)
         return np.concatenate([np.moveaxis(parts @ combinations.T, -1, 0) for parts in made], axis=1)
+
+
+def auto_steps(problem: LeastSquares, schemes: Sequence[Scheme], count: int = _COUNT) -> FloatArray:
+    """Steps (count,) in even steps of their logarithm, from a hundredth of a safe step up to two of them.
+
+    The safe step of a scheme is one below which single runs converge in the mean square; it is smaller for smaller
+    batches, so that the grid begins with the smallest and ends with the largest of all schemes.
+
+    >>> from reshuffle import FullBatch
+    >>> auto_steps(LeastSquares([[1.0], [3.0]], [0.0, 0.0]), [FullBatch()], 3).round(4)
+    array([0.004 , 0.0566, 0.8   ])
+    """
+    if not problem.rank:
+        raise ValueError("X must not be zero in all its entries, but it is; give steps yourself.")
+    spectrum = Spectrum.of(problem)
+    safe = [spectrum.safe_step(scheme) for scheme in schemes]
+    return np.geomspace(_LOWEST * min(safe), _HIGHEST * max(safe), count)
 
 
 def ridge_left_out(spectrum: Spectrum, penalties: FloatArray) -> tuple[FloatArray, FloatArray]:

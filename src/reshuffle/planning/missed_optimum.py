@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import significant
-from reshuffle.epoch.epoch import Epoch
 from reshuffle.errors import UnsupportedError
 from reshuffle.planning.explained_fit import Explanation, FitPart, ModeLeft, modes_left
 from reshuffle.planning.spread_test import RunSpread, SpreadTest
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run import Run, descend
 from reshuffle.run.limits import minimum_norm
+from reshuffle.run.modes import Epoch
 from reshuffle.schemes import FullBatch
 
 _ROUNDING = 1e-12

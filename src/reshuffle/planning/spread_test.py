@@ -8,8 +8,8 @@ import scipy.linalg
 import scipy.special
 
 from reshuffle._arrays import FloatArray
-from reshuffle._uncertainty import significant
-from reshuffle.planning.answers import Answer, Found, ask
+from reshuffle._uncertainty import ErrorKind, significant
+from reshuffle.grid.metrics import Answer, ask
 from reshuffle.run import Run
 
 _UNLIKELY = 0.01
@@ -93,7 +93,7 @@ class RunSpread:
         """The spread after some epochs."""
         found: list[FloatArray] = []
 
-        def question() -> Found:
+        def question() -> tuple[FloatArray, FloatArray, ErrorKind]:
             covariance = run.covariance(_or_settled(run, epochs))
             found.append(_eigenvalues(run, covariance.factor))
             total, off = float(found[0].sum()), float(covariance.error) * _largest(run) ** 2

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from reshuffle._arrays import FloatArray
+from reshuffle._display import Displayed, Table, plain
 from reshuffle._uncertainty import factor, plus_minus, significant
 from reshuffle.planning.prepared_data import PreparedData
 from reshuffle.run import Run, critical_step
@@ -19,7 +20,7 @@ EQUAL = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class PlannedRecipe:
+class PlannedRecipe(Displayed):
     """A way to train, and the test error that leaving out rows promises for it.
 
     Attributes
@@ -46,6 +47,11 @@ class PlannedRecipe:
         Whether it is more than a glance.
     """
 
+    _shown = (
+        "batch_size", "step", "epochs", "momentum", "penalty", "test_error", "standard_error",
+        "mean_square", "spread", "share", "method", "is_verified",
+    )  # fmt: skip
+
     batch_size: int
     step: float
     share: float
@@ -63,6 +69,16 @@ class PlannedRecipe:
     def test_error(self) -> float:
         """What is expected on new rows, mean_square + spread: the plan is for the smallest, up to a thousandth."""
         return self.mean_square + self.spread
+
+    @property
+    def learning_rate(self) -> float:
+        """The step of one visit, in torch's word."""
+        return self.step
+
+    @property
+    def weight_decay(self) -> float:
+        """The penalty, in torch's word."""
+        return self.penalty
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -83,7 +99,7 @@ class PlannedRecipe:
 
 
 @dataclass(frozen=True)
-class SimpleFit:
+class SimpleFit(Displayed):
     """Leave-one-out of ordinary least squares or of ridge regression.
 
     Attributes
@@ -94,14 +110,26 @@ class SimpleFit:
     mean_square, standard_error : float
     """
 
+    _shown = ("name", "penalty", "test_error", "standard_error")
+
     name: str
     penalty: float
     mean_square: float
     standard_error: float
 
+    @property
+    def test_error(self) -> float:
+        """The mean square, as an estimate of the test error."""
+        return self.mean_square
+
+    @property
+    def weight_decay(self) -> float:
+        """The penalty, in torch's word."""
+        return self.penalty
+
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Displayed):
     """How to train on given data, chosen by leave-one-out: its repr is the recommendation.
 
     Attributes
@@ -201,18 +229,53 @@ class Plan:
         place = int(np.argmin(np.abs(self.penalties - self.best.penalty)))
         return np.asarray(self.mean_squares[place] + self.spreads[place])
 
-    def table(self, *, at_chosen_epoch: bool = False) -> list[str]:
+    def table(self, *, at_chosen_epoch: bool = False) -> Table:
         """What wrong steps and batch sizes cost: by how many per cent their test error is above the least.
 
         Every cell stops when it is best for it; with `at_chosen_epoch` after as many epochs as the best recipe.
+        It prints as a table; `to_frame()` and iteration have a row for each batch size and step.
         """
-        found = self.at_chosen_epoch if at_chosen_epoch else self.at_best_epoch
-        base = float(self._errors.min())
-        header = f"{'batch size':>10}" + "".join(f"{share:>9.3g}" for share in self.shares)
-        lines = [f"{'':>10}{'step, in safe steps':>{9 * len(self.shares)}}", header]
-        for size, row in zip(self.batch_sizes, found, strict=True):
-            lines.append(f"{size:>10g}" + "".join(f"{_above(cell, base):>9}" for cell in row))
-        return lines
+        errors = self._errors
+        chosen = int(np.argmin(np.abs(self.epochs - self.best.epochs)))
+        when = np.full(errors.shape[:2], chosen) if at_chosen_epoch else errors.argmin(axis=-1)
+        found, base = np.take_along_axis(errors, when[..., np.newaxis], -1)[..., 0], float(errors.min())
+        header = ["batch size", *(f"{share:.3g}" for share in self.shares)]
+        cells = [
+            [f"{size:g}", *(_above(cell, base) for cell in row)]
+            for size, row in zip(self.batch_sizes, found, strict=True)
+        ]
+        title, width = "step, in safe steps", 9 * len(self.shares)
+        lines = [f"{line[0]:>10}" + "".join(f"{cell:>9}" for cell in line[1:]) for line in (header, *cells)]
+        sizes, shares = (part.ravel() for part in np.meshgrid(self.batch_sizes, self.shares, indexing="ij"))
+        safe = self.safe_steps[int(np.argmin(np.abs(self.penalties - self.best.penalty)))]
+        columns = {
+            "batch_size": sizes.astype(int).tolist(),
+            "learning_rate": (np.repeat(safe, len(self.shares)) * shares).tolist(),
+            "share": shares.tolist(),
+            "epochs": self.epochs[when].ravel().astype(int).tolist(),
+            "test_error": found.ravel().tolist(),
+            "excess": (found / base - 1).ravel().tolist() if base > 0 else [0.0] * found.size,
+        }
+        return Table(columns, "\n".join([f"{'':>10}{title:>{width}}", *lines]), header, cells, title)
+
+    def _columns(self) -> dict[str, Any]:
+        """The best recipe, its runners-up and what needs no training, a row each."""
+        found: list[tuple[str, PlannedRecipe | SimpleFit]] = [("best", self.best)]
+        found += [("runner-up", other) for other in self.runners_up]
+        found += [(fit.name, fit) for fit in (self.least_squares, self.ridge)]
+        names = (
+            "batch_size", "learning_rate", "epochs", "momentum", "weight_decay", "test_error", "standard_error"
+        )  # fmt: skip
+        columns = {name: [getattr(one, name, None) for _, one in found] for name in names}
+        return {"choice": [name for name, _ in found], **columns}
+
+    def _title(self) -> str:
+        return repr(self).splitlines()[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The best recipe, and beside it `runners_up`, `least_squares` and `ridge`, in numbers, words and lists."""
+        others = {name: plain(getattr(self, name)) for name in ("runners_up", "least_squares", "ridge")}
+        return {**self.best.to_dict(), "rows": self.run.problem.n, **others}
 
     def __repr__(self) -> str:
         best, n = self.best, self.run.problem.n

@@ -140,7 +140,7 @@ class Accumulator:
         >>> Accumulator(batches=2).add([[1.0], [2.0]], [1.0, 3.0], batch=2)
         Traceback (most recent call last):
         ...
-        ValueError: batch must be a whole number between 0 and 1, but it is 2.
+        reshuffle.errors.ArgumentError: batch must be a whole number between 0 and 1, but it is 2.
         """
         features = _arrays.matrix("X", X)
         responses = checked_responses(y, len(features))

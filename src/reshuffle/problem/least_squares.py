@@ -212,7 +212,8 @@ class LeastSquares:
         in_memory: bool | None = None,
     ):
         keep = None if in_memory is None else _arrays.flag("in_memory", in_memory)
-        found = X if isinstance(X, Stream) else opened(X, y, sample_weight, keep)
+        is_plain = type(X) is np.ndarray and keep is None
+        found = X if isinstance(X, Stream) else None if is_plain else opened(X, y, sample_weight, keep)
         if isinstance(found, Stream):
             self.stream, self.n, self.is_weighted = found, found.n, found.weights is not None
             self._pose(found.p, found.outputs, beta_star, covariance, noise)

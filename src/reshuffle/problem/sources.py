@@ -5,7 +5,7 @@ import mmap
 import os
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -15,7 +15,6 @@ import numpy as np
 from reshuffle import _arrays
 from reshuffle._arrays import (
     AnyArray,
-    BoolArray,
     FloatArray,
     checked_responses,
     checked_weights,
@@ -26,6 +25,7 @@ from reshuffle._progress import track
 from reshuffle.errors import BudgetError
 from reshuffle.problem.batches import BatchFactors, RowGroups
 from reshuffle.problem.row_space import CompressedRows
+from reshuffle.problem.standardizer import Moments, Standardizer
 
 IN_MEMORY = float(1 << 26)
 """Bytes up to which the rows of files are read into memory, where more can be computed from them."""
@@ -206,25 +206,6 @@ def response_columns(y: Any, names: Sequence[str]) -> list[str] | None:
     return list(chosen)
 
 
-@dataclass(frozen=True, eq=False)
-class Standardization:
-    """Centring and scaling: subtracts means from features and responses, and divides features by scales.
-
-    X_mean, X_scale and is_constant are (p,), y_mean is (t,). Constant columns are exactly zero afterwards.
-    """
-
-    X_mean: FloatArray
-    X_scale: FloatArray
-    y_mean: FloatArray
-    is_constant: BoolArray
-
-    def __call__(self, X: FloatArray, y: FloatArray, weights: FloatArray | None) -> Pair:
-        """Prepared rows, weighted."""
-        features = (X - self.X_mean) / self.X_scale
-        features[:, self.is_constant] = 0.0
-        return _as_weighted(features, y - self.y_mean, weights)
-
-
 def _as_weighted(X: FloatArray, y: FloatArray, weights: FloatArray | None) -> Pair:
     """Rows multiplied by the roots of their weights, if they have any."""
     return (X, y) if weights is None else weighted(X, y, weights)
@@ -235,36 +216,14 @@ def _with_weights(X: FloatArray, y: FloatArray, weights: FloatArray | None) -> P
     return X, np.column_stack([y, np.ones(len(X)) if weights is None else weights])
 
 
-@dataclass(frozen=True, eq=False)
-class Moments:
-    """The sum of the weights of rows, the weighted means of their columns, and the squares around these.
+def _moments(X: FloatArray, responses: FloatArray) -> Moments:
+    return Moments.of(X, responses[:, :-1], responses[:, -1])
 
-    >>> first, second = (Moments.of(np.full((1, 1), x), np.array([[0.0, 1.0]])) for x in (1.0, 3.0))
-    >>> both = first.merged(second)
-    >>> both.X_mean, both.X_squares
-    (array([2.]), array([2.]))
-    """
 
-    total: float
-    X_mean: FloatArray
-    X_squares: FloatArray
-    y_mean: FloatArray
-
-    @classmethod
-    def of(cls, X: FloatArray, responses: FloatArray) -> "Moments":
-        """Moments of some rows, whose weights are the last column of the responses."""
-        weights = responses[:, -1]
-        mean = np.average(X, axis=0, weights=weights)
-        y_mean = np.average(responses[:, :-1], axis=0, weights=weights)
-        return cls(float(weights.sum()), mean, weights @ np.square(X - mean), y_mean)
-
-    def merged(self, other: "Moments") -> "Moments":
-        """Moments of both together."""
-        total = self.total + other.total
-        share, apart = other.total / total, other.X_mean - self.X_mean
-        squares = self.X_squares + other.X_squares + self.total * share * np.square(apart)
-        y_mean = self.y_mean + share * (other.y_mean - self.y_mean)
-        return Moments(total, self.X_mean + share * apart, squares, y_mean)
+def _standardized(
+    standardizer: Standardizer, X: FloatArray, y: FloatArray, weights: FloatArray | None
+) -> Pair:
+    return _as_weighted(standardizer.rows(X), standardizer.responses(y), weights)
 
 
 class Stream:
@@ -277,15 +236,19 @@ class Stream:
         self.names, self.passes = features.names, 0
         self._known: dict[tuple[bytes, ...], CompressedRows] = {}
 
-    def prepared(self, preparation: Standardization, weights: FloatArray | None) -> "Stream":
-        """The stream with rows centred and scaled on their way, and with other weights."""
-        made = copy(self)
-        made._prepare, made.weights, made._known = preparation, weights, {}
-        return made
+    def standardizer(self, *, centre: bool, scale: bool) -> Standardizer:
+        """Standardizer of all rows, from one pass over them; from none if nothing is centred or scaled."""
+        if not (centre or scale):
+            return Standardizer.identity(self.p, self.outputs)
+        moments = self.gathered(_moments, Moments.merged, _with_weights)
+        made = Standardizer.of_moments(moments, self.n, centre=centre, scale=scale)
+        return replace(made, response_mean=made.response_mean[0]) if self.outputs is None else made
 
-    def moments(self) -> Moments:
-        """One pass over the rows: the weighted means of the columns, and the squares around them."""
-        return self.gathered(Moments.of, Moments.merged, _with_weights)
+    def standardized(self, standardizer: Standardizer, weights: FloatArray | None) -> "Stream":
+        """The stream with rows centred and scaled as they are read, and with other weights."""
+        made = copy(self)
+        made._prepare, made.weights, made._known = partial(_standardized, standardizer), weights, {}
+        return made
 
     def pairs(self, prepare: Prepare | None = None) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         """Number of the first row, features (m, p) and responses (m, t), chunk after chunk."""

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
-from reshuffle.errors import UnsupportedError
+from reshuffle.errors import ArgumentError, UnsupportedError
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe.schedules import COUNTED, PerVisit, StepLike, Steps, StepSchedule, checked_steps
 from reshuffle.schemes.base import Scheme
@@ -19,7 +19,8 @@ Schedule: TypeAlias = float | Steps
 """A number, a tuple with one number per epoch, a function of the epochs done before, or a `StepSchedule`."""
 
 _SCALED_STEPS = (1e-12, 1e12)
-"""Steps times the square of the largest feature: below nothing moves in 1e12 visits, beyond one visit is noise."""
+"""Steps times the square of the largest feature plus the penalty: below nothing moves in 1e12 visits, beyond one
+visit is noise."""
 
 
 class Average:
@@ -87,7 +88,7 @@ class EMA(Average):
     >>> EMA(1.0)
     Traceback (most recent call last):
     ...
-    ValueError: decay must be at least 0 and below 1, but it is 1.0.
+    reshuffle.errors.ArgumentError: decay must be at least 0 and below 1, but it is 1.0.
     """
 
     decay: float
@@ -128,7 +129,7 @@ class TailAverage(Average):
 def _below_one(name: str, value: Any) -> float:
     number = _arrays.nonnegative(name, value)
     if number >= 1:
-        raise ValueError(f"{name} must be at least 0 and below 1, but it is {value!r}.")
+        raise ArgumentError(name, "be at least 0 and below 1", f"it is {value!r}")
     return number
 
 
@@ -310,13 +311,15 @@ class Recipe:
         """
         known = self.schedule.steps if isinstance(self.schedule, PerVisit) else self.schedule
         name = "step" if self.divisor == 1 else "alpha"
-        low, high = (limit / scale / scale * self.divisor for limit in _SCALED_STEPS)
+        curvature = scale * scale + self.penalty
+        low, high = (limit / curvature * self.divisor for limit in _SCALED_STEPS)
         for step in (known,) if isinstance(known, float) else known if isinstance(known, tuple) else ():
             if step and not low <= step <= high:
-                raise ValueError(
-                    f"{name} must be 0, or between {low:.3g} and {high:.3g} for features whose largest entry is "
-                    f"about {scale:.3g}, but it is {step:.6g}; try less than rs.critical_step(problem, scheme)."
+                allowed = (
+                    f"be 0, or between {low:.3g} and {high:.3g} for features whose largest entry is about"
                 )
+                given = f"it is {step:.6g}"
+                raise ArgumentError(name, f"{allowed} {scale:.3g}", given, "try less than {critical_step}")
 
     def epochs(self, epochs: Any) -> FloatArray:
         """Return the requested epochs, if the schedule knows them and there is an average by then."""

@@ -5,10 +5,11 @@ from reshuffle.run.critical_steps import critical_step
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import GradientFlow, Limit, LimitComparison, gradient_flow
 from reshuffle.run.mean_square import MeanSquareStability
-from reshuffle.run.risk import Risk, RiskInterval
+from reshuffle.run.modes import RiskInterval
 from reshuffle.run.run import Run, descend
 from reshuffle.run.stability import Stability
 from reshuffle.run.stopping import BestEpoch
+from reshuffle.run.trajectory import Risk
 
 __all__ = [
     "BestEpoch",

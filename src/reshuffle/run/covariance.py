@@ -11,14 +11,14 @@ from reshuffle import _arrays
 from reshuffle._arrays import BoolArray, FloatArray, IntArray
 from reshuffle._linalg import norms
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind, quantile, significant
-from reshuffle.epoch.moments.trajectory import AveragedMoments, moments_along
+from reshuffle.epoch.moments.averages import AveragedMoments
 from reshuffle.epoch.select import Accuracy
 from reshuffle.epoch.visits import Inputs
 from reshuffle.problem.least_squares import LeastSquares, per_output, stacked
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.run import expected_risk
-from reshuffle.run.affine_trajectory import AffineTrajectory
-from reshuffle.run.trajectory import ModesTrajectory
+from reshuffle.run.modes import ModesTrajectory
+from reshuffle.run.trajectory import AffineTrajectory
 from reshuffle.simulation import simulated_states
 
 
@@ -43,10 +43,10 @@ class ParameterCovariance:
 
     >>> import reshuffle as rs
     >>> problem = rs.LeastSquares([[1.0], [2.0]], [1.0, 0.0])
-    >>> rs.descend(problem, rs.RandomReshuffling(2), step=0.1).covariance([1, 2]).matrix.round(6).tolist()
+    >>> rs.descend(problem, rs.RandomReshuffling(batches=2), step=0.1).covariance([1, 2]).matrix.round(6).tolist()
     [[[0.0004]], [[0.000517]]]
     >>> problem = rs.LeastSquares([[1.0], [2.0]], [[1.0, 2.0], [0.0, 0.0]])
-    >>> found = rs.descend(problem, rs.RandomReshuffling(2), step=0.1).covariance([1, 2])
+    >>> found = rs.descend(problem, rs.RandomReshuffling(batches=2), step=0.1).covariance([1, 2])
     >>> found.matrix.shape, found.trace.round(6).tolist()
     ((2, 1, 1, 2), [[0.0004, 0.0016], [0.000517, 0.002067]])
     """
@@ -245,7 +245,7 @@ def _followed(run: AffineTrajectory, when: FloatArray) -> _Covariances:
     if run.recipe.average is not None:
         followed = list(AveragedMoments(run.timeline, inputs, start).covariances(when))
     else:
-        snapshots = moments_along(run.stages, inputs, start, when, centred=True)
+        snapshots = expected_risk.moments_along(run.stages, inputs, start, when, centred=True)
         followed = [(snapshot.matrix, snapshot.error) for snapshot in snapshots]
     found, shares = np.array([one for one, _ in followed]), np.array([share for _, share in followed])
     with np.errstate(over="ignore", invalid="ignore"):

@@ -25,7 +25,7 @@ from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import chebyshev_transform, few_threads, graded_svd
 from reshuffle._progress import track
 from reshuffle.epoch import epoch_map
-from reshuffle.epoch.averaging.sampling import subset_layers
+from reshuffle.epoch.averaging.sampling import subset_means
 from reshuffle.epoch.select import task
 from reshuffle.problem.row_space import Blocks
 from reshuffle.schemes.base import Scheme
@@ -257,7 +257,7 @@ def _few_samples(
     chance_of = dict(zip(visits.tolist(), chances.tolist(), strict=True))
 
     def kernel(step: float) -> FloatArray:
-        layers = subset_layers(kernels, step * np.square(singular), int(visits[-1]))
+        layers = subset_means(kernels, step * np.square(singular), int(visits[-1]))
         total = sum(chance_of.get(size, 0.0) * layer.mean(axis=0) for size, layer in enumerate(layers))
         return np.asarray((total + np.transpose(total)) / 2)
 

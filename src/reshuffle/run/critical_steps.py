@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -18,27 +19,27 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
-from reshuffle._budget import require_affordable
+from reshuffle._budget import AT_ONCE, require_affordable
+from reshuffle._display import Displayed
 from reshuffle._linalg import eigenvalue, few_threads
 from reshuffle._progress import track
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind, error_of_mean, jackknife, weakest, with_error
 from reshuffle.epoch import select
 from reshuffle.epoch.averaging.lattice import MOST_BATCHES, climbs
-from reshuffle.epoch.averaging.sampling import DrawnBlocks
+from reshuffle.epoch.averaging.sampling import DrawnBlocks, scaled_losses
 from reshuffle.epoch.moments.drawn import CentredMaps, gain
 from reshuffle.epoch.moments.matrix import epoch_flops
 from reshuffle.epoch.select import Accuracy
 from reshuffle.epoch.visits import Visits
 from reshuffle.problem import checked_problem
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.row_space import Blocks
-from reshuffle.recipe import recipe
+from reshuffle.recipe import Recipe, recipe
 from reshuffle.run import critical_polynomials
-from reshuffle.run.affine_trajectory import AffineTrajectory
 from reshuffle.run.critical_polynomials import BUDGET
 from reshuffle.run.mean_square import is_stable
+from reshuffle.run.trajectory import AffineTrajectory
 from reshuffle.schemes import base
-from reshuffle.schemes.base import Scheme, Shuffle, Unit
+from reshuffle.schemes.base import Scheme, Shuffle
 
 GROWTH, COARSE_GROWTH = 1.02, 1.1
 """Steps are tried this far apart; where rates are drawn and fall, or are small, that far."""
@@ -59,8 +60,6 @@ what was found, of 40 such problems of 9 to 59 rows (benchmarks/step_coverage.py
 _SKEWED, _SEEN = 1.5, 3.0
 """By how much errors of drawn rates are widened, since near the end few of all orders weigh most; and the relative
 error from which on such a rate is nothing but noise: it is two standard errors then."""
-_SMALLEST_ROOT = 1e-5
-"""Least root of a mode beside the largest: slower ones have the same relative error, and are lost to rounding."""
 _OF_BLOCKS, _OF_A_TRIAL = 3e7, 1.2e8
 """Operations of a draw for each group, and of all draws at a step near the end."""
 _FEWEST_ROUNDS, _MOST_ROUNDS = 4, 64
@@ -77,7 +76,7 @@ _SMALL, _KRYLOV = 400, 40
 is usual, since singular values lie close together at the top)."""
 
 
-class CriticalStep(float):
+class CriticalStep(Displayed, float):
     """A step, with how far it may be off: a number like any other beside that.
 
     Attributes
@@ -105,6 +104,9 @@ class CriticalStep(float):
 
     def __reduce__(self) -> tuple[type, tuple[float, float, ErrorKind]]:
         return CriticalStep, (float(self), self.error, self.error_kind)
+
+    def _columns(self) -> dict[str, Any]:
+        return {"learning_rate": float(self), "error": self.error, "error_kind": self.error_kind}
 
     def __repr__(self) -> str:
         return with_error(float(self), self.error, self.error_kind) if self.error else float.__repr__(self)
@@ -154,11 +156,11 @@ def critical_step(
     >>> import reshuffle as rs
     >>> angle = math.radians(50)
     >>> problem = rs.LeastSquares([[1.0, 0.0], [math.cos(angle), math.sin(angle)]], [0.0, 0.0])
-    >>> round(rs.critical_step(problem, rs.RandomReshuffling(2)), 4)
+    >>> round(rs.critical_step(problem, rs.RandomReshuffling(batches=2)), 4)
     2.8986
-    >>> round(rs.critical_step(problem, rs.RandomReshuffling(2), mean_square=True), 4)
+    >>> round(rs.critical_step(problem, rs.RandomReshuffling(batches=2), mean_square=True), 4)
     2.0
-    >>> step = rs.critical_step(rs.gaussian(60, 3, seed=0), rs.SampleReshuffling(4), mean_square=True)
+    >>> step = rs.critical_step(rs.gaussian(60, 3, seed=0), rs.SampleReshuffling(batches=4), mean_square=True)
     >>> bool(0 < step.error < 0.1 * step), step.error_kind
     (True, 'confidence 99%')
     """
@@ -203,7 +205,7 @@ def critical_step(
 def _proven_step(problem: LeastSquares, scheme: Scheme) -> CriticalStep | None:
     """Critical step of the mean over the rows that are visited; None where it is no polynomial within reach."""
     blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))
-    start, scale = contracting_step(scheme, problem.n, blocks), problem.row_space.scale
+    start, scale = base.contracting_step(scheme, problem.n, blocks), problem.row_space.scale
     found = critical_polynomials.exact_step(scheme, problem.n, blocks, start)
     return None if found is None else CriticalStep(found / scale / scale)
 
@@ -222,7 +224,7 @@ def _is_drawn(run: AffineTrajectory, of_square: bool) -> bool:
         return bool(tries * tried > BUDGET)
     require_affordable(
         tries * tried, BUDGET, f"the critical step of {steps} batches",
-        "try fewer batches, or stability() of descend(...) at the steps of interest",
+        ("fewer batches", "{stability}() of descend(...) at the steps of interest"),
     )  # fmt: skip
     return False
 
@@ -290,7 +292,7 @@ def _drawn_rate(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
     require_affordable(
         _TRIES * _drawn(_with_step(at_rest, 1.0)).flops, BUDGET,
         f"the critical step of {at_rest.walk.steps} batches",
-        "try fewer rows or features, or stability() of descend(...) at the steps of interest",
+        ("fewer rows or features", "{stability}() of descend(...) at the steps of interest"),
     )  # fmt: skip
 
     def rate(step: float) -> Rate:
@@ -314,10 +316,8 @@ def _rate_of(visits: Visits, kernels: FloatArray, is_symmetric: bool) -> Rate:
     A slow mode that is known well hides a fast one that is not, and may be beyond one: where modes are real the
     error of each counts.
     """
-    roots = np.sqrt(visits.left) * np.sqrt(visits.right)
-    roots = np.maximum(roots, _SMALLEST_ROOT * roots.max(initial=0.0))
     with np.errstate(over="ignore", invalid="ignore"):
-        losses = roots[:, np.newaxis] * kernels * roots
+        losses = scaled_losses(visits.left, visits.right, kernels)
         mean = losses.mean(axis=0)
     if not np.isfinite(mean).all():
         return _UNBOUNDED
@@ -363,6 +363,25 @@ def _drawn_square(at_rest: AffineTrajectory) -> RateAt:
         return Rate(known.value, least, most, CONFIDENCE)
 
     return rate
+
+
+def screened_rate(problem: LeastSquares, scheme: Scheme, made: Recipe) -> Rate | None:
+    """Rate of the mean iterate at a constant step from a few drawn orders, in a fraction of a second.
+
+    None where the mean is taken over all orders, or where already a few of them take longer.
+    """
+    if scheme.has_stages or scheme.shuffle is not Shuffle.EVERY_EPOCH or not made.is_constant:
+        return None
+    # Rows that are read in chunks are not there to be drawn.
+    if not problem.compressed.are_all:
+        return None
+    plain, step = replace(made, schedule=0.0, divisor=1, average=None), made.at(0).step
+    at_rest = AffineTrajectory(problem, scheme, plain, np.zeros((problem.p, 1)), _ALL_ORDERS)
+    if at_rest.space.dimension == 0 or step == 0 or not _is_drawn(at_rest, of_square=False):
+        return None
+    if _drawn(_with_step(at_rest, step)).flops > AT_ONCE:
+        return None
+    return _drawn_rate(at_rest, made.is_plain and scheme.is_symmetric)(step)
 
 
 # ------------------------------------------------------------------------------------------ bracket and bisect
@@ -456,33 +475,10 @@ def _bisected(
 # --------------------------------------------------------------------------------------- steps that norms give
 
 
-def contracting_step(scheme: Scheme, n: int, blocks: Blocks, longest: float | None = None) -> float:
-    """A step below 2 / |W_b| for every batch that may be visited: each visit is then a contraction.
-
-    A batch of drawn samples has |W_b| at most the largest |x|^2 times m_b / divisor_b, and at most |X'X| over
-    divisor_b. That |x|^2 is `longest`, where `blocks` are compressed rows.
-    """
-    if scheme.unit is Unit.BATCH:
-        norms = [
-            float(scipy.linalg.svdvals(blocks.rows[blocks.of(batch)])[0]) ** 2 / float(divisor)
-            for batch, divisor in enumerate(blocks.divisors)
-        ]
-        return 2 / max(norms)
-    divisors = scheme.step_divisors(n)
-    if longest is None:
-        longest = float(np.square(blocks.rows).sum(axis=1).max())
-    by_rows = longest * float((scheme.sizes(n) / divisors).max())
-    if scheme.shuffle is Shuffle.EVERY_STEP:
-        # The same row may be drawn again and again.
-        return 2 / by_rows if by_rows else math.inf
-    by_sum = float(scipy.linalg.svdvals(blocks.rows)[0]) ** 2 / float(divisors.min())
-    return 2 / min(by_rows, by_sum)
-
-
 def _contracting_start(run: AffineTrajectory) -> float:
     """A step at which every visit is a contraction; with momentum, of which that is no proof, a hundredth of it."""
     space = run.space
-    inverse = 1 / contracting_step(run.scheme, run.problem.n, run.blocks) if space.dimension else 0.0
+    inverse = 1 / base.contracting_step(run.scheme, run.problem.n, run.blocks) if space.dimension else 0.0
     inverse = inverse * space.scale * space.scale + run.recipe.penalty / 2
     return (0.01 if run.recipe.momentum else 1.0) / inverse * (1 - 1e-9)
 

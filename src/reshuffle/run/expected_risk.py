@@ -1,5 +1,6 @@
 """The risk of the run itself: over orders and noise, not of the mean iterate."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -7,6 +8,8 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray
 from reshuffle._budget import A_SECOND, CALL, duration, require_affordable, warn_of_no_answer
+from reshuffle._display import Displayed
+from reshuffle._progress import track
 from reshuffle._uncertainty import (
     CONFIDENCE,
     MOST_GROUPS,
@@ -17,16 +20,19 @@ from reshuffle._uncertainty import (
     with_error,
 )
 from reshuffle.epoch.averaging.lattice import climbs
-from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments import drawn
+from reshuffle.epoch.moments.averages import AveragedMoments
 from reshuffle.epoch.moments.drawn import CentredDraws
-from reshuffle.epoch.moments.lattice import flops
-from reshuffle.epoch.moments.trajectory import AveragedMoments, moments_along, squared_moments
+from reshuffle.epoch.moments.lattice import distance, epoch_moments, flops, is_stationary
+from reshuffle.epoch.moments.matrix import MOST_ENTRIES, FarMoments
+from reshuffle.epoch.moments.stationary import stationary
 from reshuffle.epoch.select import Choice, Method, too_much
+from reshuffle.epoch.timeline import Timeline, through_stages
 from reshuffle.epoch.visits import Inputs, Visits
-from reshuffle.run.affine_trajectory import AffineTrajectory
-from reshuffle.run.trajectory import ModesTrajectory
+from reshuffle.errors import ArgumentError
+from reshuffle.run.modes import Epoch, ModesTrajectory
+from reshuffle.run.trajectory import AffineTrajectory, Risk
 from reshuffle.schemes.base import Shuffle, Unit
 from reshuffle.simulation import simulate
 
@@ -43,7 +49,7 @@ _ALL_ANEW = 3.0
 
 
 @dataclass(frozen=True, eq=False)
-class ExpectedRisk:
+class ExpectedRisk(Displayed):
     """E |beta_k - beta_star|_Sigma^2 of one run, over its random orders and the noise in its responses.
 
     Each part has the shape of `epochs`, or epochs.shape + (t,) of t outputs; what grows without bound is inf.
@@ -64,6 +70,8 @@ class ExpectedRisk:
     error_kind : str
         In which of these senses: "confidence 99%", "estimate" or "exact".
     """
+
+    _shown = ("epochs", "total", "mean", "spread", "error", "error_kind")
 
     epochs: FloatArray
     total: FloatArray
@@ -194,11 +202,15 @@ class _Question:
         outside_decay, mean = run.outside_decay(self.when), np.zeros(len(self.when))
         risks = np.zeros((run.timeline.count, len(self.when)))
 
+        def risk(states: FloatArray, number: int) -> FloatArray:
+            parts = readout.parts(states, float(outside_decay[number]), inputs.noise)
+            return Risk(self.when, *parts).total
+
         def watch(place: slice, number: int, states: FloatArray) -> None:
-            risks[place, number] = readout.risks(states[:, :rank], float(outside_decay[number]), inputs.noise)
+            risks[place, number] = risk(states[:, :rank], number)
 
         for number, state in enumerate(run.means(self.start[:, np.newaxis], self.when, given, watch)):
-            mean[number] = readout.risks(state[np.newaxis], float(outside_decay[number]), inputs.noise)[0]
+            mean[number] = risk(state[np.newaxis], number)[0]
         total, sampled = risks.mean(axis=0), run.timeline.samples_orders
         # Sampled orders come in pairs of an order and its reverse, whose differences give the error.
         errors = error_of_mean((risks[0::2] + risks[1::2]) / 2) if sampled else np.zeros(len(self.when))
@@ -252,6 +264,84 @@ class _Question:
         return _Found(mean, spread, errors, CONFIDENCE)
 
 
+class Snapshot(NamedTuple):
+    """Second moment or covariance (r, r) of the parameters at one time, their mean (r,), and the relative error."""
+
+    matrix: FloatArray
+    mean: FloatArray
+    error: float = 0.0
+
+
+def moments_along(
+    stages: Sequence[Timeline], inputs: Inputs, start: FloatArray, epochs: FloatArray, centred: bool = False
+) -> Iterator[Snapshot]:
+    """E u u' and E u over orders and noise at ascending epochs, infinity included, from u_0 (r,).
+
+    Centred, the covariance of u over the orders in place of E u u', given the responses.
+    """
+    visits = stages[0].visits(0)
+    d = visits.dimension
+    current = np.zeros((d, d + inputs.count(visits)))
+    current[: visits.rank, d] = start
+    if not centred:
+        current[:, :d] = np.outer(current[:, d], current[:, d])
+    for stage, local, requested in through_stages([one.length for one in stages], epochs):
+        found = _along(stages[stage], inputs, current, local, centred)
+        for number, (snapshot, reached) in enumerate(found):
+            current = reached
+            if number < requested:
+                yield snapshot
+
+
+def squared_moments(dimension: int, is_noisy: bool, epochs: FloatArray) -> int:
+    """The number of moments whose epoch is squared as a matrix, where they are few and the epochs far; else 0."""
+    last = float(epochs[np.isfinite(epochs)].max(initial=0.0))
+    count = dimension * (dimension + 1) // 2 + dimension * (1 + dimension * is_noisy)
+    return count if count <= MOST_ENTRIES and last > 4 * count else 0
+
+
+def _along(
+    timeline: Timeline, inputs: Inputs, begin: FloatArray, epochs: FloatArray, centred: bool
+) -> Iterator[tuple[Snapshot, FloatArray]]:
+    """The results at each of the epochs of one scheme, and the moments [M, C] or [V, m] there."""
+    recursion, d = epoch_moments(timeline, inputs), len(begin)
+    rank, constant, step = timeline.visits(0).rank, timeline.recipe.is_constant, timeline.recipe.at(0).step
+    current, done, ended = begin, 0, False
+    far: FarMoments | None = None
+    may_square = constant and step > 0 and not centred and not begin[:, d + 1 :].any()
+    if may_square and squared_moments(d, inputs.noise > 0, epochs):
+        far = FarMoments(recursion, timeline.map(0), begin)
+    last: Snapshot | None = None
+    for epoch in epochs:
+        if np.isfinite(epoch) and far is not None:
+            current = far.after(epoch)
+        elif np.isfinite(epoch):
+            passes = range(done, int(epoch))
+            is_quick = len(passes) * timeline.walk.visits * d**3 < A_SECOND
+            for passed in passes if is_quick else track(passes, len(passes), "second moments"):
+                if ended:
+                    break
+                made = recursion if constant else epoch_moments(timeline, inputs, passed)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    before, current = current, current + made.change(current, centred)
+                is_finite = bool(np.isfinite(current).all())
+                ended = not is_finite or (constant and is_stationary(current, before))
+            done = int(epoch)
+        if last is None and (np.isinf(epoch) or (ended and np.isfinite(current).all())):
+            matrix, mean, error = current[:, :d], current[:, d:], 0.0
+            if step:
+                matrix, mean, error = stationary(timeline, inputs, begin, centred)
+            last = Snapshot(matrix[:rank, :rank], mean[:rank, 0], error)
+        if last is not None and np.isinf(epoch):
+            yield last, current
+            return
+        inside = current[:rank, :rank]
+        yield (
+            Snapshot(inside, current[:rank, d], 0.0 if last is None else distance(inside, last[0])),
+            current,
+        )
+
+
 def _difference(total: FloatArray, mean: FloatArray) -> FloatArray:
     """The spread: both are sums of the same size, so that their difference may round to just below zero."""
     with np.errstate(invalid="ignore"):
@@ -273,11 +363,9 @@ def affordable(run: AffineTrajectory, when: FloatArray) -> int:
     problem, last = run.problem, max(1.0, float(when.max(initial=0.0)))
     if np.isinf(last):
         # Only a walk over all orders is a matter of the budget.
-        dearer = ", or a larger budget" if run.walk.exists else ""
-        raise ValueError(
-            f"epochs must be finite for {run.scheme}, whose spread is estimated from simulated runs, "
-            f"but one is inf; try RandomReshuffling with few batches, where the limit is exact{dearer}."
-        )
+        hint = ["RandomReshuffling with few batches, where the limit is exact", "a larger {budget}"]
+        allowed = f"be finite for {run.scheme}, whose spread is estimated from simulated runs"
+        raise ArgumentError("epochs", allowed, "one is inf", hint if run.walk.exists else hint[:1])
     a_run = 4.0 * problem.n * problem.p * last
     # Runs at the same batch share their calls; with many batches hardly two of them are.
     batches = len(run.scheme.partition(problem.n)) if run.scheme.unit is Unit.BATCH else 1
@@ -285,10 +373,12 @@ def affordable(run: AffineTrajectory, when: FloatArray) -> int:
     fewest = _FEWEST_RUNS * a_run + min(batches, _FEWEST_RUNS) * calls
     budget = max(run.accuracy.budget, A_SECOND)
     if fewest > budget:
-        raise ValueError(
-            f"epochs must be at most {np.floor(last * budget / fewest):.0f} for {run.scheme}, whose spread is "
-            f"estimated from simulated runs, but one is {last:g}; the budget is {budget:.1g} operations, "
-            f"{duration(budget)}; try a larger budget, or RandomReshuffling with few batches."
+        raise ArgumentError(
+            "epochs",
+            f"be at most {np.floor(last * budget / fewest):.0f} for {run.scheme}, whose spread is estimated from "
+            "simulated runs",
+            f"one is {last:g}; the budget is {budget:.1g} operations, {duration(budget)}",
+            ("a larger {budget}", "RandomReshuffling with few batches"),
         )
     runs = _SAMPLED_FLOPS / a_run
     if batches * calls > _SAMPLED_FLOPS:
@@ -344,7 +434,7 @@ def choice(
     if accuracy.must_be_exact and is_exact:
         require_affordable(
             price, accuracy.budget, f"the exact expected risk after {when[-1] if len(when) else 0:g} epochs",
-            'try fewer epochs, fewer batches, a larger budget, or method="auto"',
+            ("fewer epochs", "fewer batches", "a larger {budget}", '{method}="auto"'),
         )  # fmt: skip
     of_recursion = too_much(price, budget) if is_exact else "the mean over orders is not exact"
 

@@ -10,20 +10,20 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, columns
+from reshuffle._display import Displayed
 from reshuffle._linalg import norms
 from reshuffle._uncertainty import ErrorKind, significant, with_error
-from reshuffle.epoch.epoch import Epoch
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares, per_output
 from reshuffle.run.covariance import ParameterCovariance
-from reshuffle.run.risk import Risk
+from reshuffle.run.modes import Epoch, ModesTrajectory
 from reshuffle.run.stability import FrozenSubspace
-from reshuffle.run.trajectory import ModesTrajectory, Trajectory
+from reshuffle.run.trajectory import Risk, Trajectory
 from reshuffle.schemes import FullBatch, base
 
 
 @dataclass(frozen=True, eq=False)
-class Limit:
+class Limit(Displayed):
     """The mean iterate after infinitely many epochs (Corollaries batch_limit_vector and batch_limit_risk).
 
     Attributes
@@ -44,6 +44,8 @@ class Limit:
         In which sense all of these are meant.
     """
 
+    _shown = ("converges", "training_loss", "training_loss_error", "error", "error_kind")
+
     converges: bool
     parameters: FloatArray
     training_loss: float
@@ -51,6 +53,10 @@ class Limit:
     error: float = 0.0
     training_loss_error: float = 0.0
     error_kind: ErrorKind = "exact"
+
+    def _columns(self) -> dict[str, Any]:
+        known = {} if self.risk is None else {"risk": self.risk.total, "risk_error": self.risk.error}
+        return {**super()._columns(), **known}
 
     def __repr__(self) -> str:
         kind = self.error_kind
@@ -63,7 +69,7 @@ class Limit:
 
 
 @dataclass(frozen=True, eq=False)
-class LimitComparison:
+class LimitComparison(Displayed):
     """The limit of a run beside the shifted minimum-norm solution, the limit of full-batch descent.
 
     Attributes
@@ -84,6 +90,8 @@ class LimitComparison:
     error_kind : str
         In which sense that is meant.
     """
+
+    _shown = ("regime", "distance", "error", "error_kind")
 
     regime: str
     minimum_norm: FloatArray

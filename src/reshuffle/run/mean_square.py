@@ -6,6 +6,7 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray
 from reshuffle._budget import A_SECOND, duration, require_affordable
+from reshuffle._display import Displayed
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind
 from reshuffle.epoch import select
 from reshuffle.epoch.averaging.lattice import climbs
@@ -25,9 +26,9 @@ from reshuffle.epoch.moments.stationary import (
 )
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.errors import BudgetError
-from reshuffle.run.affine_trajectory import AffineTrajectory
 from reshuffle.run.expected_risk import centred_draws, mean_of
-from reshuffle.run.trajectory import ModesTrajectory
+from reshuffle.run.modes import ModesTrajectory
+from reshuffle.run.trajectory import AffineTrajectory
 from reshuffle.schemes.base import Shuffle
 
 _ROUNDING = 1e-12
@@ -39,7 +40,7 @@ _OPEN = 1e-7
 
 
 @dataclass(frozen=True)
-class MeanSquareStability:
+class MeanSquareStability(Displayed):
     """Convergence of E |beta_k - limit|^2 from every start, on which the expected risk depends.
 
     Attributes
@@ -61,6 +62,8 @@ class MeanSquareStability:
     error_kind : str
         In which sense that is meant.
     """
+
+    _shown = ("converges", "rate", "error", "gain", "gain_error", "error_kind")
 
     converges: bool
     rate: float
@@ -88,8 +91,8 @@ def mean_square_stability(run: AffineTrajectory, modes: ModesTrajectory | None =
         if flops > budget:
             raise BudgetError(
                 f"the mean square over the orders of {run.walk.steps} batches takes 2^batches averages, and more "
-                f"than the budget of {budget:.1g} operations; try fewer batches, more budget, or expected_risk at "
-                "the epochs of interest."
+                f"than the budget of {budget:.1g} operations.",
+                hint=("fewer batches", "a larger {budget}", "{expected_risk} at the epochs of interest"),
             )
         wanted = replace(run.accuracy, method="exact")
         run = AffineTrajectory(run.problem, run.scheme, run.recipe, run.start, wanted)
@@ -116,7 +119,8 @@ def mean_square_stability(run: AffineTrajectory, modes: ModesTrajectory | None =
     if mean.converges and rounds < ROUNDS and _is_open(rate) and decided is None:
         raise BudgetError(
             f"the budget of {budget:.1g} operations, {duration(budget)}, does not decide whether the mean square "
-            f"converges: its rate is between {bounds[0]:.6g} and {bounds[1]:.6g}; try a larger budget."
+            f"converges: its rate is between {bounds[0]:.6g} and {bounds[1]:.6g}.",
+            hint=("a larger {budget}",),
         )
     if not _is_open(Enclosure(bounds[0], value, bounds[1])):
         return MeanSquareStability(converges, value, bounds, gained.estimate)
@@ -133,7 +137,7 @@ def _affordable_rounds(timeline: Timeline, budget: float) -> int:
     """Applications of the recursion that the budget allows for each of the two radii; refused if too few."""
     require_affordable(
         _fewest_flops(timeline), budget, f"the mean square over the orders of {timeline.walk.steps} batches",
-        "try fewer batches, a larger budget, or expected_risk at the epochs of interest",
+        ("fewer batches", "a larger {budget}", "{expected_risk} at the epochs of interest"),
     )  # fmt: skip
     rounds = max(budget, A_SECOND) / (2 * epoch_flops(timeline))
     return ROUNDS if is_written_out(timeline) else int(min(ROUNDS, rounds))

@@ -12,7 +12,6 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, columns
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch import select, step_interpolation
-from reshuffle.epoch.epoch import AffineEpoch, Epoch
 from reshuffle.epoch.select import Accuracy, Choice, Computation, Method, accuracy
 from reshuffle.epoch.step_interpolation import Interval, StepWindow
 from reshuffle.errors import UnsupportedError
@@ -20,19 +19,21 @@ from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares, per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.run import covariance, expected_risk, limits, stopping
-from reshuffle.run.affine_trajectory import AffineTrajectory
 from reshuffle.run.covariance import ParameterCovariance, new_rows
-from reshuffle.run.critical_steps import contracting_step
+from reshuffle.run.critical_steps import Rate, screened_rate
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import Limit, LimitComparison
 from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
-from reshuffle.run.risk import Risk, RiskInterval, two_batch_interval
+from reshuffle.run.modes import Epoch, ModesTrajectory, RiskInterval, two_batch_interval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
 from reshuffle.run.stopping import BestEpoch
-from reshuffle.run.trajectory import ModesTrajectory
+from reshuffle.run.trajectory import AffineEpoch, AffineTrajectory, Risk
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
 from reshuffle.validation import criteria, cross_validation, leave_one_out
+
+_FAR_BEYOND = 100.0
+"""A drawn rate that is beyond one whatever its error: that of such draws is as large as they are."""
 
 
 class Run:
@@ -194,6 +195,19 @@ class Run:
             return whole._unaveraged.output(number)
         return Run(self.problem, self.scheme, replace(self.recipe, average=None), self.start, self.accuracy)
 
+    @cached_property
+    def divergence(self) -> Rate | None:
+        """The rate of a mean iterate that diverges, by a few drawn orders; None if it may converge, or is exact."""
+        if self._of is not None:
+            return self._of[0].divergence
+        rate = screened_rate(self.problem, self.scheme, self.recipe)
+        return rate if rate is not None and (rate.least >= 1 or rate.value >= _FAR_BEYOND) else None
+
+    @property
+    def relaxed(self) -> "Run":
+        """The run to a twentieth of the digits and of the budget, for a mean that grows without end."""
+        return Run(self.problem, self.scheme, self.recipe, self.start, self.accuracy.relaxed_for_divergence)
+
     def _require_end(self, question: str) -> None:
         """Refuse a question about what becomes of a run in the end, if its epochs never become alike."""
         if not self.recipe.has_limit:
@@ -229,14 +243,25 @@ class Run:
         if self._modes is None or not self.problem.rank:
             return []
         blocks, scale = self._modes.epoch.blocks, self.problem.row_space.scale
-        gentle = contracting_step(self.scheme, self.problem.n, blocks) / scale / scale
+        gentle = base.contracting_step(self.scheme, self.problem.n, blocks) / scale / scale
         return step_interpolation.intervals(self.problem, self.scheme, blocks, self.accuracy, steps, gentle)
+
+    def step_window(self, interval: Interval) -> StepWindow:
+        """The mean maps at the nodes of an interval, from which those at its steps follow."""
+        assert self._modes is not None
+        blocks = self._modes.epoch.blocks
+        nodes = [
+            step_interpolation.node_mean(self.problem, self.scheme, blocks, float(node))
+            for node in interval.nodes
+        ]
+        return step_interpolation.window(blocks, interval, nodes)
 
     def from_window(self, step: float, window: StepWindow) -> "Run":
         """A copy of the run at another constant step, its mean map interpolated between the nodes of a window."""
         made = self._at_step(step)
         if made._modes is not None:
             made._modes.epoch.adopt(window.blocks, window.mean(self.problem, self.scheme, step))
+            made.divergence = None
         return made
 
     def iterate(self, epochs: ArrayLike) -> FloatArray:
@@ -271,7 +296,7 @@ class Run:
         >>> rs.descend(problem, rs.FullBatch(), step=0.1).predict([[10.0]], float("inf")).round(6)
         array([10.])
         >>> problem = rs.LeastSquares([[1.0], [2.0]], [1.0, 0.0])
-        >>> run = rs.descend(problem, rs.RandomReshuffling(2), step=0.1)
+        >>> run = rs.descend(problem, rs.RandomReshuffling(batches=2), step=0.1)
         >>> [answer.round(4).tolist() for answer in run.predict([[10.0]], [1, 2], return_std=True)]
         [[[0.8], [1.232]], [[0.2], [0.2273]]]
         """
@@ -391,7 +416,7 @@ class Run:
 
         >>> import reshuffle as rs
         >>> problem = rs.LeastSquares([[1.0], [2.0], [3.0]], [1.0, 0.0, 2.0])
-        >>> run = rs.descend(problem, rs.RandomReshuffling(3), step=0.05)
+        >>> run = rs.descend(problem, rs.RandomReshuffling(batches=3), step=0.05)
         >>> run.excess_training_loss([0, 1, 10]).round(5)
         array([5.8333e-01, 9.4500e-02, 4.1000e-04])
         >>> run.excess_training_loss([0, 1, 10], of_run=True).round(5)

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
+from reshuffle._display import Displayed
 from reshuffle._uncertainty import ErrorKind, significant, with_error
 from reshuffle.problem.row_space import CompressedRows, RowSpace
 
@@ -18,7 +19,7 @@ _SCALED = 100.0
 
 
 @dataclass(frozen=True)
-class Stability:
+class Stability(Displayed):
     """Convergence of the mean iterate from every start, and its rate.
 
     Attributes
@@ -35,6 +36,8 @@ class Stability:
     error_kind : str
         In which sense that is meant.
     """
+
+    _shown = ("converges", "rate", "error", "error_kind", "advice")
 
     converges: bool
     rate: float

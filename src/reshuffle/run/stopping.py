@@ -3,14 +3,19 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from reshuffle._arrays import BoolArray, FloatArray
+from reshuffle._display import Displayed
 from reshuffle._uncertainty import ErrorKind, significant, with_error
 from reshuffle.recipe import Recipe
-from reshuffle.run.risk import QuadraticForm, Risk, RiskForms
 from reshuffle.run.stability import Stability
+
+if TYPE_CHECKING:
+    from reshuffle.run.modes import QuadraticForm, RiskForms
+    from reshuffle.run.trajectory import Risk
 
 _Motion = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 """Decay and drift (epochs, r) of each mode after some epochs."""
@@ -27,7 +32,7 @@ LONGEST_SEARCH = 20_000
 
 
 @dataclass(frozen=True)
-class BestEpoch:
+class BestEpoch(Displayed):
     """The best stopping time; of t outputs, that of each: arrays (t,) in place of numbers.
 
     Attributes
@@ -50,6 +55,8 @@ class BestEpoch:
         Of leave-one-out as an estimate of the test error.
     """
 
+    _shown = ("epoch", "risk", "risk_error", "error", "error_kind", "criterion", "standard_error")
+
     epoch: float
     risk: float
     error: float
@@ -58,7 +65,7 @@ class BestEpoch:
     criterion: str = "risk"
     standard_error: float = 0.0
 
-    def with_error_of(self, risk: Callable[[FloatArray], Risk]) -> "BestEpoch":
+    def with_error_of(self, risk: "Callable[[FloatArray], Risk]") -> "BestEpoch":
         """A copy with the error of the risk at that epoch."""
         there = risk(np.asarray(float(self.epoch)))
         return replace(self, risk_error=float(there.error), error_kind=there.error_kind)
@@ -90,7 +97,7 @@ def by_leave_one_out(epoch: float, mean_square: float, standard_error: float, er
     return BestEpoch(whole, mean_square, math.nan, error, kind, "leave-one-out", standard_error)
 
 
-def best_epoch(motion: _Motion, forms: RiskForms, decay_rates: FloatArray, repeats: int) -> BestEpoch:
+def best_epoch(motion: _Motion, forms: "RiskForms", decay_rates: FloatArray, repeats: int) -> BestEpoch:
     """Minimise the risk over all epochs 0, 1, 2, ... and infinity, by branch and bound.
 
     Between two epochs every mode stays between its values there (even and odd epochs apart, when some 1 - x are
@@ -105,7 +112,7 @@ def best_epoch(motion: _Motion, forms: RiskForms, decay_rates: FloatArray, repea
         """Decay and drift (2, epochs, r); the best of these epochs is remembered."""
         nonlocal epoch, risk
         there = np.array(motion(epochs))
-        risks = Risk(epochs, *forms.parts(*there)).total
+        risks = forms.risk(epochs, *there).total
         best = int(np.argmin(risks))
         if risks[best] < risk:
             epoch, risk = float(epochs[best]), float(risks[best])
@@ -152,7 +159,7 @@ def _boxes(
     return np.minimum(*ends), np.maximum(*ends)
 
 
-def _lower_bounds(forms: RiskForms, least: FloatArray, largest: FloatArray) -> FloatArray:
+def _lower_bounds(forms: "RiskForms", least: FloatArray, largest: FloatArray) -> FloatArray:
     """A number below the risk everywhere in each box of decay and drift, (2, intervals, r) each."""
     bias = _form_bound(forms.bias, least[0], largest[0])
     variance = _form_bound(forms.variance, least[1], largest[1])
@@ -164,7 +171,7 @@ def _lower_bounds(forms: RiskForms, least: FloatArray, largest: FloatArray) -> F
     return np.where(np.isnan(total), -np.inf, total)
 
 
-def _form_bound(form: QuadraticForm, lower: FloatArray, upper: FloatArray) -> FloatArray:
+def _form_bound(form: "QuadraticForm", lower: FloatArray, upper: FloatArray) -> FloatArray:
     """The tangent at the point of each box that is nearest to zero, minimised over the box."""
     nearest = np.clip(0.0, lower, upper)
     escaped = np.isinf(nearest)

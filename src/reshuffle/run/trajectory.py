@@ -1,39 +1,111 @@
-"""The mean iterate as a function of the epochs, and what is read off it; in the modes of a symmetric mean map.
+"""The mean iterate as a function of the epochs, and its risk; by powers where the mean epoch is not symmetric.
 
-In the modes of Z the iterate is decay(k) start + drift(k) input, and the error decay(k) (start - beta_star) +
-drift(k) noise: any number of epochs costs one eigendecomposition.
+Every visit is an affine map on the state, z -> G_b z + H_b y_b; the mean over the orders of an epoch is one too,
+and is repeated by squaring (`Timeline`). `run/modes.py` has the symmetric special case.
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from reshuffle import _uncertainty
 from reshuffle._arrays import BoolArray, FloatArray
-from reshuffle._budget import warn_of_no_answer
-from reshuffle._linalg import moving_mean, norm, norms, power_and_sum, tail_mean
-from reshuffle._uncertainty import ERROR_KINDS, ErrorKind
-from reshuffle.epoch.epoch import Epoch
-from reshuffle.epoch.select import Choice
-from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.row_space import RowSpace
-from reshuffle.recipe import Average
+from reshuffle._budget import CALL, warn_of_no_answer
+from reshuffle._display import Displayed
+from reshuffle._linalg import few_threads, norms
+from reshuffle._uncertainty import ERROR_KINDS, ErrorKind, significant, with_error
+from reshuffle.epoch import visits
+from reshuffle.epoch.averaging.lattice import Walk
+from reshuffle.epoch.select import METHODS, Accuracy, Choice, walk_flops
+from reshuffle.epoch.timeline import (
+    ANY_ACCURACY,
+    Timeline,
+    Watch,
+    finite_or_inf,
+    states_through,
+    through_stages,
+)
+from reshuffle.epoch.visits import ScaledBlocks
+from reshuffle.errors import UnsupportedError
+from reshuffle.problem.least_squares import Covariance, LeastSquares
+from reshuffle.problem.row_space import Blocks, Reduction, RowSpace, extended_space, split
+from reshuffle.recipe import Recipe
 from reshuffle.run import stopping
-from reshuffle.run.risk import Risk, RiskForms
-from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability, stability
+from reshuffle.run.stability import FrozenSubspace, Stability, nothing_frozen, slowness
 from reshuffle.run.stopping import BestEpoch
+from reshuffle.schemes.base import Scheme
 
-_CHUNK = 1 << 17
-"""Entries of (times, modes) arrays that are worked on at a time, so that they stay in the cache."""
-_LARGE_CHUNK = 1 << 20
-"""Entries of such arrays where products with an (r, r) matrix are shared by many times."""
-_FORGIVEN = 1e-10
-"""Share of Xtilde' in the null space of Z that is put down to rounding."""
+_LARGEST = 1e300
+_SEARCHED = 2000
+"""Epochs that a search one by one tries, more or less."""
+_UNSEEN = 1e-14
+"""Weight of a coordinate, relative to the largest, that is mere rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Risk(Displayed):
+    """R = frozen + bias + cross + variance (Theorem batch_generr_exact, with the cross term it lacks).
+
+    Each part has the shape of `epochs`, or epochs.shape + (t,) of t outputs; a part that grows without bound is
+    inf, and so is the total.
+
+    Attributes
+    ----------
+    epochs : array
+        The epochs (or, for gradient flow, the times) asked for.
+    frozen : array
+        e_0' P_0 Sigma P_0 e_0, of the components that are never learned.
+    bias : array
+        e_0' P_Z A^k Sigma A^k P_Z e_0, of those not learned yet; A = I - B step Z.
+    cross : array
+        2 e_0' P_0 Sigma A^k P_Z e_0; zero when Sigma is a multiple of the identity.
+    variance : array
+        What the noise in the responses adds.
+    error : array
+        How far the total may be off because the mean over orders is not exact: 0 where it is, an estimate for
+        the cavity equation, and for sampling so much that at least 99 of 100 seeds are within.
+    error_kind : str
+        In which sense it is meant: "exact", "bound", "confidence 99%" or "estimate".
+    """
+
+    _shown = ("epochs", "total", "frozen", "bias", "cross", "variance", "error", "error_kind")
+
+    epochs: FloatArray
+    frozen: FloatArray
+    bias: FloatArray
+    cross: FloatArray
+    variance: FloatArray
+    error: FloatArray = field(default_factory=lambda: np.zeros(()))
+    error_kind: ErrorKind = "exact"
+
+    @property
+    def total(self) -> FloatArray:
+        """The sum of the parts."""
+        infinite = np.isinf(self.frozen) | np.isinf(self.bias) | np.isinf(self.variance)
+        # The cross term grows like the root of the bias: where both are infinite it cannot turn the sign.
+        cross = np.where(infinite, 0.0, self.cross)
+        with np.errstate(over="ignore"):
+            total = self.frozen + self.bias + cross + self.variance
+        # The parts of a risk of zero may cancel to just below it.
+        return np.maximum(total, 0.0)
+
+    def __repr__(self) -> str:
+        shape = self.total.shape
+        if self.epochs.size == 0:
+            return f"Risk(shape={shape})"
+        if len(shape):
+            largest = float(self.error.max(initial=0.0))
+            off = f" +- {significant(largest, 2)} at most ({self.error_kind})" if largest else ""
+            span = f"total from {self.total.min():.6g} to {self.total.max():.6g}"
+            return f"Risk(shape={shape}, {span}{off})"
+        parts = ", ".join(f"{part.name}={float(getattr(self, part.name)):.6g}" for part in fields(Risk)[1:5])
+        return f"Risk(total={with_error(self.total, self.error, self.error_kind)}: {parts})"
 
 
 class Trajectory(ABC):
@@ -187,216 +259,456 @@ class Trajectory(ABC):
         return replace(found, error=float(error), error_kind=self.error_kind)
 
 
-class ModesTrajectory(Trajectory):
-    """Mini-batch gradient descent whose mean epoch is one symmetric map, in the modes of Z.
+class Readout:
+    """|V u / scale + o|_Sigma^2 for the error u (r,) inside the row space and o (p,) outside.
 
-    beta_k - beta_* = A^k (beta_0 - beta_*) + (step B / n) (1 + A + ... + A^(k-1)) Xtilde' eta, with
-    A = I - B step Z (Theorem batch_dynamics, without its range assumption). With an average per epoch, decay(k)
-    and drift(k) are replaced by their averages: for the tail of epochs k0 + 1, ..., k with L = k - k0 and l = 1 - x
-    the decay is l^(k0 + 1) (1 - l^L) / (L (1 - l)); for an EMA with decay d, d^k + (1 - d) l (l^k - d^k) / (l - d).
-
-    Parameters
-    ----------
-    epoch : Epoch
-        Z, Xtilde and the mean map of one epoch.
-    start : (p, t)
-    average : Average, optional
-        Per epoch.
-    problem, columns
-        Of one output, its problem and its place among the responses of the epoch.
+    Outside, nothing but a penalty acts: o = decay start - beta_star, both without what X sees of them.
     """
+
+    def __init__(self, space: RowSpace, covariance: Covariance, start: FloatArray, beta_star: FloatArray):
+        self.space = space
+        with few_threads(np.sqrt(space.p * space.dimension)):
+            self.gram = covariance.gram(space.lift(np.eye(space.dimension)))
+        sizes = np.abs(self.gram).max(axis=0, initial=0.0)
+        self._unseen: BoolArray = sizes <= _UNSEEN * sizes.max(initial=0.0)
+        ends = np.stack([space.outside(start), space.outside(beta_star)])
+        with np.errstate(over="ignore", invalid="ignore"):
+            weighted = covariance.apply(ends.T)
+            self._outer, self._inner = ends @ weighted, space.coordinates(weighted)
+
+    def outside(self, decay: float) -> float:
+        """|o|_Sigma^2."""
+        if np.isinf(decay) and self._outer[0, 0] > 0:
+            return np.inf
+        weights = self._weights(decay)
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = float(weights @ self._outer @ weights)
+        return max(value, 0.0) if np.isfinite(value) else np.inf
+
+    def _weights(self, decay: float) -> FloatArray:
+        """Factors of start and beta_star in o; where nothing starts outside nothing can grow there."""
+        return np.array([decay if np.isfinite(decay) else 0.0, -1.0])
+
+    def between(self, mean: FloatArray, decay: float) -> float:
+        """2 o'Sigma V u / scale, for the mean u of the errors."""
+        seen = np.where(self._unseen, 0.0, mean)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return 2 * float((self._inner @ self._weights(decay)) @ (seen / self.space.scale))
+
+    def inside(self, second: FloatArray) -> float:
+        """The trace of Sigma and the second moment V E[u u'] V' / scale^2."""
+        seen = np.where(self._unseen | self._unseen[:, np.newaxis], 0.0, second)
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = float(np.vdot(self.gram, seen / self.space.scale / self.space.scale))
+        return value if np.isfinite(value) else np.inf
+
+    def size(self, second: FloatArray) -> float:
+        """The sum of the sizes of the terms of `inside`, to which its rounding is relative."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(np.vdot(np.abs(self.gram), np.abs(second / self.space.scale / self.space.scale)))
+
+    def parts(self, states: FloatArray, decay: float, noise: float) -> FloatArray:
+        """Frozen, bias, cross and variance (4, k) of states (k, r, 1 + rows): mean, and noise of each row."""
+        used = states if noise else states[..., :1]
+        with few_threads(len(self.gram)), np.errstate(over="ignore", invalid="ignore"):
+            # What Sigma does not see may grow as it likes.
+            seen = np.where(self._unseen[:, np.newaxis], 0.0, used) / self.space.scale
+            seen[..., 1:] *= noise
+            squares = np.einsum("kij,kij->kj", seen, self.gram @ seen)
+            bias, variance = squares[:, 0], squares[:, 1:].sum(axis=1)
+            bias, variance = (
+                np.where(np.isfinite(part), np.maximum(part, 0.0), np.inf) for part in (bias, variance)
+            )
+            cross = 2 * (seen[..., 0] @ (self._inner @ self._weights(decay)))
+            cross = np.where(np.isfinite(bias), cross, 0.0)
+        return np.array([np.full(len(states), self.outside(decay)), bias, cross, variance])
+
+
+class AffineTrajectory(Trajectory):
+    """Mini-batch gradient descent as an affine recursion on a state: the parameters and the momentum buffer."""
 
     def __init__(
         self,
-        epoch: Epoch,
+        problem: LeastSquares,
+        scheme: Scheme,
+        recipe: Recipe,
         start: FloatArray,
-        average: Average | None = None,
-        problem: LeastSquares | None = None,
-        columns: slice = slice(None),
+        accuracy: Accuracy = ANY_ACCURACY,
     ):
-        self.epoch, self.problem, self.start, self.average = epoch, problem or epoch.problem, start, average
-        self._columns = columns
+        self.problem, self.recipe, self.start, self.accuracy = problem, recipe, start, accuracy
+        self.scheme = scheme.equivalent(problem.n)
+        self.walk = Walk(self.scheme, problem.n)
+        self._is_replica = False
 
-    def output(self, number: int) -> "ModesTrajectory":
-        """The trajectory of one output alone, with the same mean map and its modes."""
-        own = slice(number, number + 1)
-        return type(self)(self.epoch, self.start[:, own], self.average, self.problem.output(number), own)
+    def _copy(self, *dropped: str, **changes: Any) -> Self:
+        """A copy without the cached properties of the given names, and with other attributes."""
+        made = copy(self)
+        for name in dropped:
+            made.__dict__.pop(name, None)
+        made.__dict__.update(changes)
+        return made
+
+    def with_recipe(self, recipe: Recipe) -> Self:
+        """A copy with another step, which shares the decomposition of the data."""
+        return self._copy("stages", "_outside", "last_stage", recipe=recipe)
+
+    def output(self, number: int) -> Self:
+        """The run of one output alone, which shares its maps with all others."""
+        problem, (space, blocks), stages = self.problem.output(number), self._scaled_data, self.stages
+        blocks = replace(blocks, response=blocks.response[:, [number]])
+        made = self._copy(
+            "readout", "last_stage", "visited",
+            problem=problem, start=self.start[:, [number]], _scaled_data=(space, blocks),
+        )  # fmt: skip
+        made.stages = [stage.with_truth(made._truth) for stage in stages]
+        return made
+
+    def _stage(self, number: int) -> "AffineTrajectory":
+        """One stage by itself, in the coordinates of the whole run."""
+        stage = self.stages[number]
+        return self._copy(
+            "last_stage", "_outside",
+            scheme=stage.scheme, recipe=stage.recipe, walk=stage.walk, stages=[stage],
+            _scaled_data=(self.space, replace(stage.blocks, response=self.blocks.response)),
+        )  # fmt: skip
+
+    @cached_property
+    def stages(self) -> list[Timeline]:
+        """The timeline of each stage that the schedule reaches; one if the scheme has no stages."""
+        n, scheme = self.problem.n, self.scheme
+        if not scheme.has_stages:
+            return [Timeline(scheme, n, self.blocks, self.space, self.recipe, self._truth, self.accuracy)]
+        stages = []
+        for (length, stage), part in zip(scheme.stages, self.recipe.parts, strict=False):
+            stage = stage.equivalent(n)
+            blocks = self.blocks.with_batches(stage.partition(n), stage.divisors(n))
+            stages.append(Timeline(stage, n, blocks, self.space, part, self._truth, self.accuracy, length))
+        return stages
 
     @property
-    def space(self) -> RowSpace:
-        """Range(X')."""
-        return self.problem.row_space
+    def timeline(self) -> Timeline:
+        """The timeline of the only stage, or of the first one."""
+        return self.stages[0]
 
     @property
-    def method(self) -> str:
-        """The way in which the mean over orders is taken."""
-        return self.epoch.method
+    def _truth(self) -> FloatArray | None:
+        """u_star (r,), if it is known; several outputs have no one truth."""
+        known = self.problem.beta_star is not None and self.problem.outputs is None
+        return self.inside(self.problem.parameters("the risk")) if known else None
 
     @property
     def choice(self) -> Choice:
-        """The reasons for that way."""
-        return self.epoch.choice
+        """The way in which the mean over orders is taken, in the stage where it is known worst."""
+        return max((stage.choice for stage in self.stages), key=lambda each: METHODS.index(each.taken))
+
+    @property
+    def dimension(self) -> int:
+        """The length of the state."""
+        average = self.recipe.average
+        parts = (self.recipe.momentum != 0) + (average is not None and average.is_per_visit)
+        return self.space.dimension * (1 + parts)
 
     @cached_property
-    def replicas(self) -> "list[tuple[ErrorKind, list[ModesTrajectory]]]":
-        """The trajectories of the replicas of the mean map."""
-        shared = self.start, self.average, self.problem, self._columns
-        copies = [type(self)(epoch, *shared) for epoch in self.epoch.replicas]
-        return [(self.error_kind, copies)] if copies else []
+    def visited(self) -> LeastSquares:
+        """The problem without rows that are never visited: outside the row space of the others nothing moves."""
+        problem = self.problem
+        rows = sum(len(part) for part in self.scheme.partition(problem.n))
+        # A partition that leaves rows out leaves out the last ones.
+        return problem if rows == len(problem.compressed.X) else problem.of_first(rows)
+
+    @property
+    def space(self) -> RowSpace:
+        """The row space of the visited rows, turned to the singular vectors of the features."""
+        return self._scaled_data[0]
+
+    @property
+    def blocks(self) -> ScaledBlocks:
+        """The per-batch statistics in these coordinates."""
+        return self._scaled_data[1]
+
+    @cached_property
+    def _scaled_data(self) -> tuple[RowSpace, ScaledBlocks]:
+        visited, unpenalized = self.visited, self.recipe.unpenalized
+        if not unpenalized:
+            return visits.scaled_blocks(
+                visited.row_space, self._blocks(visited.compressed.X, visited.reduction)
+            )
+        space, features, reduction, penalized = extended_space(
+            visited.compressed, visited.reduction, np.array(unpenalized)
+        )
+        root = math.sqrt(self.recipe.penalty) / space.scale
+        blocks = self._blocks(features, reduction)
+        return visits.scaled_blocks(space, blocks, root * np.eye(space.dimension)[penalized])
+
+    def _blocks(self, X: FloatArray, reduction: Reduction) -> Blocks:
+        """The per-batch statistics of features, in the coordinates of their reduction."""
+        y, n, space = self.visited.compressed.y, self.problem.n, reduction.space
+        partition, divisors = self.scheme.partition(n), self.scheme.divisors(n)
+        if self.scheme.visits_samples:
+            question = f"what {self.scheme!r} does beyond its mean without momentum or penalty"
+            self.problem.require_rows(question)
+        if self.scheme.unit.is_cut:
+            rows = np.ascontiguousarray(space.coordinates(X.T).T / space.scale)
+            offsets = np.concatenate([[0], np.cumsum([len(part) for part in partition])])
+            return Blocks(rows, y, offsets, divisors)
+        with few_threads(math.sqrt(X.size)):
+            return split(X, y, reduction, partition, divisors)
 
     @property
     def directions(self) -> FloatArray:
-        """Q (r, r), the modes in row-space coordinates."""
-        return self.epoch.modes.vectors
+        """The identity: coordinates are those of the row space."""
+        return np.eye(self.space.dimension)
 
-    @property
-    def frozen_modes(self) -> BoolArray:
-        """True for the modes (r,) of the null space of Z; at step zero, all of them."""
-        return self.epoch.modes.frozen | (self.epoch.step == 0)
-
-    @property
-    def frozen(self) -> FrozenSubspace:
-        """The frozen subspace of parameters."""
-        chosen = self.directions[:, self.frozen_modes]
-        return FrozenSubspace(self.space.p - self.space.dimension + chosen.shape[1], self.space, chosen)
-
-    @property
-    def range_assumption(self) -> RangeAssumption:
-        """The paper's assumption Range(Xtilde') in Range(Z), checked."""
-        return RangeAssumption(self._violation <= _FORGIVEN, self._violation)
+    def inside(self, parameters: FloatArray) -> FloatArray:
+        """The coordinates u = scale V'beta (r,) of parameters (p,) inside the row space."""
+        return self.space.scale * self.space.coordinates(parameters)
 
     @cached_property
-    def _violation(self) -> float:
-        """The part of the input map in frozen modes, relative to its size."""
-        if not self.frozen_modes.any():
-            # Refuses a step at which the input map leaves the range of numbers.
-            self.epoch.entering(np.ones((len(self.epoch.blocks.rows), 1)))
-            return 0.0
-        stuck = norm(self.epoch.input_map[self.frozen_modes])
-        return stuck / self.epoch.input_size if stuck else 0.0
+    def _outside(self) -> list[Timeline]:
+        """The stages of one coordinate outside the row space, where only a penalty acts: a feature that is zero."""
+        nothing, n, ends = np.zeros((0, 1)), self.problem.n, np.zeros(2, dtype=np.int64)
+        blocks = ScaledBlocks(nothing, np.zeros((0, 1)), ends, np.ones(1), nothing, np.zeros(1))
+        return [
+            Timeline(
+                stage.scheme, n, blocks, self.space, stage.recipe, length=stage.length,
+                orders=np.zeros((1, stage.walk.steps), dtype=np.int64),
+            )
+            for stage in self.stages
+        ]  # fmt: skip
 
-    @cached_property
-    def input_map(self) -> FloatArray:
-        """The input map (r, rows) into the modes, with mere rounding in frozen modes taken away."""
-        if not (self._violation <= _FORGIVEN and self.frozen_modes.any()):
-            return self.epoch.input_map
-        return np.where(self.frozen_modes[:, np.newaxis], 0.0, self.epoch.input_map)
+    def outside_decay(self, when: FloatArray) -> FloatArray:
+        """The factor (k,) of the start outside the row space at the ascending epochs; 1 without a penalty."""
+        if not self.recipe.penalty:
+            return np.ones(len(when))
+        states = states_through(self._outside, np.ones((1, 1)), when, np.ones((1, 1)))
+        return np.array([float(state[0, 0, 0]) for state in states])
 
-    @cached_property
-    def _entered(self) -> FloatArray:
-        """The responses in the modes, (r, t)."""
-        entered = self.epoch.entering(self.epoch.blocks.response[:, self._columns])
-        if self._violation <= _FORGIVEN and self.frozen_modes.any():
-            entered[self.frozen_modes] = 0.0
-        return entered
+    @property
+    def replicas(self) -> "list[tuple[ErrorKind, list[Self]]]":
+        """The copies of the run with each replica of each of its stages."""
+        if self._is_replica:
+            return []
+        made = []
+        for number, stage in enumerate(self.stages):
+            copies = [
+                self._copy(
+                    _is_replica=True, stages=[*self.stages[:number], replica, *self.stages[number + 1 :]]
+                )
+                for replica in stage.replicas
+            ]
+            if copies:
+                made.append((stage.error_kind, copies))
+        return made
 
-    def motion(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Decay and drift (..., r) of the modes: (1 - x)^k and its geometric sum, or their averages."""
-        decay_rates, repeats = self.epoch.decay_rates, self.epoch.mean.repeats
-        decay, drift = power_and_sum(decay_rates, epochs * repeats)
-        average = self.average
-        if average is None:
-            return decay, drift
-        finite = np.isfinite(epochs)
-        # An epoch may be several equal steps: it takes the share x S of a mode, S the sum over its steps.
-        _, steps = power_and_sum(decay_rates, np.asarray(float(repeats)))
-        if average.begins_with_iterate:
-            powers, sums = moving_mean(decay_rates * steps, average.kept, epochs[finite])
-        else:
-            powers, sums = tail_mean(decay_rates * steps, average.earliest, epochs[finite])
-        with np.errstate(over="ignore", invalid="ignore"):
-            for whole, part in ((decay, powers), (drift, sums * steps)):
-                # What leaves the range of numbers in two directions at once still grows.
-                whole[finite] = np.where(np.isnan(part), np.inf, part)
-        return decay, drift
+    def means(
+        self,
+        start: FloatArray,
+        epochs: FloatArray,
+        inputs: FloatArray | None = None,
+        watch: Watch | None = None,
+    ) -> Iterator[FloatArray]:
+        """The states (r, 1 + rows), or (r, t) for given inputs, averaged over orders, at ascending epochs."""
+        if len(self.stages) == 1:
+            return self.timeline.means(start, epochs, inputs, watch)
+        states = states_through(self.stages, start, epochs, inputs)
+        return (finite_or_inf(state[: self.space.dimension]) for state in states)
 
     def coordinates(self, when: FloatArray) -> FloatArray:
-        """The iterate in the modes, (..., t, r)."""
-        decay, drift = (part[..., np.newaxis, :] for part in self.motion(when))
-        start = self.directions.T @ self.space.coordinates(self.start)
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = times_finite(decay, start.T) + times_finite(drift, self._entered.T)
-        # Start and inputs may escape in opposite directions; what is left of their race still grows.
-        return np.where(np.isnan(total), np.inf, total)
-
-    def training_loss(self, epochs: FloatArray) -> FloatArray:
-        """|y - X b|^2 / (2n) at the mean iterate b, epochs.shape + (t,)."""
-        coordinates, reduction = self.space.scale * self.coordinates(epochs), self.problem.reduction
-        flat = coordinates.reshape(math.prod(coordinates.shape[:-1]), len(self.directions))
-        with np.errstate(over="ignore", invalid="ignore"):
-            # The cheaper way round; what diverges must not meet what it has no part in.
-            if len(flat) < len(self.directions) // 2 and np.isfinite(flat).all():
-                fitted = (flat @ self.directions.T) @ reduction.rows.T
-            else:
-                fitted = flat @ (reduction.rows @ self.directions).T
-            fitted = fitted.reshape(*coordinates.shape[:-1], len(reduction.rows))
-            loss = np.square(fitted - reduction.response.T).sum(axis=-1) / (2 * self.problem.n)
-        return np.where(np.isfinite(loss), loss, np.inf)
+        """The mean iterate in row-space coordinates u / scale (k, t, r), at ascending epochs."""
+        # The run is linear in start and responses; u itself may leave the range before the parameters do, and the
+        # responses over the scale before either.
+        response = self.blocks.response
+        inputs = np.vstack([np.zeros(response.shape[1]), response])
+        scale, largest = self.space.scale, float(np.abs(inputs).max())
+        unit = scale if largest < _LARGEST * scale else 1.0
+        states = self.means(self.space.coordinates(self.start) * (scale / unit), when, inputs / unit)
+        shape = len(when), response.shape[1], self.space.dimension
+        with np.errstate(over="ignore"):
+            return np.array([state.T for state in states]).reshape(shape) / (scale / unit)
 
     def degrees_of_freedom(self, epochs: FloatArray) -> FloatArray:
-        """Tr X (drift(k) input map), the sum over the modes of drift times the input map of the features."""
-        features = self.space.scale * (self.epoch.blocks.rows @ self.directions)
-        _, drift = self.motion(epochs)
+        """The trace of the matrix that sends the responses to the fit, of the shape of `epochs`."""
+        when, back = np.unique(epochs.ravel(), return_inverse=True)
+        states = self.means(np.zeros((self.space.dimension, 1)), when)
         with np.errstate(over="ignore", invalid="ignore"):
-            total = times_finite(drift, np.einsum("jq,qj->j", self.input_map, features)).sum(axis=-1)
-        return np.where(np.isnan(total), np.inf, total)
+            traces = [float(np.einsum("qr,rq->", self.blocks.rows, state[:, 1:])) for state in states]
+        return finite_or_inf(np.array(traces))[back].reshape(epochs.shape)
 
     @cached_property
-    def risk_forms(self) -> RiskForms:
-        """The quadratic forms of the risk in the modes."""
-        _, covariance, noise = self.problem.truth("the risk")
-        return RiskForms.of(
-            space=self.space,
-            modes=self.directions,
-            frozen_modes=self.frozen_modes,
-            error=self.initial_error,
-            input_map=self.input_map,
-            covariance=covariance,
-            noise=noise,
-        )
+    def readout(self) -> Readout:
+        """The risk as a function of the error."""
+        beta_star = self.problem.parameters("the risk")
+        return Readout(self.space, self.problem.covariance, self.start[:, 0], beta_star)
 
     def _risk(self, epochs: FloatArray) -> Risk:
-        flat = epochs.ravel()
-        entries = _CHUNK if self.problem.covariance.is_isotropic else _LARGE_CHUNK
-        height = max(1, entries // max(1, self.problem.rank))
-        parts = [
-            self.risk_forms.parts(*self.motion(flat[start : start + height]))
-            for start in range(0, len(flat), height)
-        ]
-        return Risk(epochs, *np.concatenate([np.zeros((4, 0)), *parts], axis=1).reshape(4, *epochs.shape))
+        _, _, noise = self.problem.truth("the risk")
+        when, back = np.unique(epochs.ravel(), return_inverse=True)
+        parts = np.zeros((4, len(when)))
+        states = self.means(self.inside(self.initial_error)[:, np.newaxis], when)
+        # Threads are limited once for all epochs: every state is a few small products.
+        with few_threads(self.dimension):
+            for number, (state, decay) in enumerate(zip(states, self.outside_decay(when), strict=True)):
+                parts[:, number] = self.readout.parts(state[np.newaxis], float(decay), noise)[:, 0]
+        if self.recipe.penalty:
+            parts[1], parts[[0, 2]] = np.maximum(parts[:3].sum(axis=0), 0.0), 0.0
+        return Risk(epochs, *parts[:, back].reshape(4, *epochs.shape))
+
+    @cached_property
+    def last_stage(self) -> "AffineTrajectory":
+        """The run that decides about convergence: the last stage by itself, without rows that others visit."""
+        if not self.scheme.has_stages:
+            return self
+        length, scheme = self.scheme.stages[-1]
+        if np.isfinite(length):
+            raise ValueError(
+                f"there must be a last stage without end to ask what becomes of a run, but {self.scheme!r} ends; "
+                "give None for the epochs of the last one."
+            )
+        return AffineTrajectory(self.problem, scheme, self.recipe.parts[-1], self.start, self.accuracy)
 
     @property
     def converges(self) -> bool:
-        """True if the mean iterate has a limit from every start."""
-        return self._stability().converges
+        """True if the mean iterate has a limit from every start, along every order."""
+        if self.scheme.has_stages:
+            return self.last_stage.converges
+        if not self.recipe.is_constant:
+            raise ValueError("stability is that of a constant step, but a step schedule was given.")
+        return self.converges_outside and self.timeline.converges
+
+    @property
+    def converges_outside(self) -> bool:
+        """True if the start decays outside the row space, or stays there without a penalty."""
+        return not self._reaches_out or self._outside[0].converges
+
+    @property
+    def _reaches_out(self) -> bool:
+        """True if a penalty acts outside the row space."""
+        return self.recipe.penalty > 0 and self.space.dimension < self.problem.p
+
+    def stability(self) -> Stability:
+        """Convergence of the mean iterate, and its rate; in the last stage, if there are several."""
+        if self.scheme.has_stages:
+            return self.last_stage.stability()
+        if self.recipe.is_constant and self.recipe.at(0).step == 0:
+            return self._stability()
+        if self.timeline.samples_orders:
+            return replace(self._stability(), error=np.inf, error_kind="estimate")
+        return super().stability()
 
     def _stability(self) -> Stability:
-        moving = self.epoch.decay_rates[~self.frozen_modes]
-        return stability(
-            moving, self.epoch.mean.repeats, self.range_assumption.holds, self.problem.compressed
+        converges = self.converges
+        if self.recipe.at(0).step == 0:
+            return Stability(converges, 0.0)
+        rate = max(part.rate for part in [self.timeline, *(self._outside if self._reaches_out else [])])
+        return Stability(
+            converges, rate, advice=slowness(self.problem.compressed, 1 - rate) if converges else ""
         )
 
-    def best_epoch(self) -> BestEpoch:
-        """The epoch with the smallest risk, certified unless an average meets modes that change their sign.
+    @property
+    def frozen(self) -> FrozenSubspace:
+        """The subspace in which nothing moves: all that no visited row sees, unless a penalty acts there."""
+        space = self.space
+        if self.recipe.penalty:
+            return nothing_frozen(space.p)
+        return FrozenSubspace(space.p - space.dimension, space, np.zeros((space.dimension, 0)))
 
-        An average of what falls falls, so that between two epochs every mode is between its values there. Where the
-        sign of a mode alternates under an average epochs are tried one by one, until the risk has converged or
-        20,000 of them.
+    def best_epoch(self) -> BestEpoch:
+        """The epoch with the smallest risk of the mean iterate, among all epochs until it has converged.
+
+        Epochs are tried one by one, up to the end of a step schedule, 20,000 of them or the end of the budget. If
+        the risk has not converged to twelve digits by then `error` is the whole risk: later epochs are unknown, but
+        for the limit.
         """
-        first = 0 if self.average is None else self.average.earliest
-        decay_rates, repeats = self.epoch.decay_rates, self.epoch.mean.repeats
-        if self.average is not None and ((decay_rates > 1) & (repeats % 2 == 1)).any():
-            end = float(self._risk(np.asarray(np.inf)).total)
-            found = stopping.search_one_by_one(lambda late: self._risk(late + first).total, end, np.inf)
-        else:
-            found = stopping.best_epoch(
-                lambda late: self.motion(late + first), self.risk_forms, decay_rates, repeats
-            )
+        end = float(self._risk(np.asarray(np.inf)).total) if self.recipe.has_limit else math.nan
+        rows, rank = self.blocks.rows.shape
+        count = self.timeline.count
+        state = 2.0 * (1 + rows) * (self.dimension**2 * count + rank**2)
+        flops = float(state + 4 * CALL * (1 + self.timeline.chunks) + self._flops_of_new_steps)
+        longest = min(stopping.LONGEST_SEARCH, max(64.0, self.accuracy.budget / flops // 1))
+        # Only the last stage can converge.
+        first = max(self.recipe.earliest, int(sum(stage.length for stage in self.stages[:-1])))
+        found = stopping.search_one_by_one(
+            lambda late: self._risk(late + first).total, end, self.recipe.horizon - first, longest
+        )
         found = replace(found, epoch=found.epoch + first)
+        if len(self.stages) > 1:
+            early = self._risk(np.arange(min(first, stopping.LONGEST_SEARCH), dtype=float)).total
+            if early.min() <= found.risk:
+                best = int(early.argmin())
+                risk = float(early[best])
+                found = replace(found, epoch=best, risk=risk, error=found.error and risk)
+            if len(early) < first:
+                found = replace(found, error=found.risk)
         return found.with_error_of(self.risk) if self.error_kind != "exact" else found
 
+    def parts(self, when: FloatArray) -> "list[tuple[AffineTrajectory, FloatArray]]":
+        """The stages that lead to ascending epochs, and those of each."""
+        has_limit = len(when) and np.isinf(when[-1]) and self.scheme.is_random and self.last_stage.converges
+        if has_limit and not self.stages[-1].converges:
+            raise UnsupportedError(
+                f"the spread in the end has no answer for {self.scheme!r}, whose last stage leaves out rows "
+                "that others visit; ask for a finite epoch, or visit all rows in the last stage."
+            )
+        lengths = [stage.length for stage in self.stages]
+        return [(self._stage(number), local) for number, local, _ in through_stages(lengths, when)]
 
-def times_finite(factor: FloatArray, amount: FloatArray) -> FloatArray:
-    """`factor * amount`, where nothing times infinity is nothing: an absent mode cannot diverge."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.where(amount == 0, 0.0, factor * amount)
+    @property
+    def search_operations(self) -> float:
+        """Operations of `best_epoch`, about: a few thousand epochs as a rule; infinite where orders are drawn."""
+        if self.error_kind != "exact":
+            return math.inf
+        state = 2.0 * self.timeline.count * self.dimension**2 * len(self.blocks.rows)
+        return _SEARCHED * (state + self._flops_of_new_steps)
+
+    @property
+    def _flops_of_new_steps(self) -> float:
+        """Operations of the map of an epoch, where a schedule has another one in every epoch."""
+        if isinstance(self.recipe.schedule, float):
+            return 0.0
+        steps = self.walk.steps * CALL
+        price = walk_flops(self.walk, self.blocks, self.dimension) if self.walk.exists else steps
+        return self.timeline.count * price
+
+
+@dataclass(frozen=True, eq=False)
+class AffineEpoch:
+    """The mean of the first epoch of a run with a constant step and no momentum: what the error is multiplied by.
+
+    Attributes
+    ----------
+    timeline : Timeline
+    outside_decay : float
+        The factor of the error outside the row space: 1 without a penalty.
+    """
+
+    timeline: Timeline
+    outside_decay: float
+
+    def __repr__(self) -> str:
+        timeline = self.timeline
+        return f"AffineEpoch({timeline.scheme}, {timeline.recipe}, method={self.method!r})"
+
+    @property
+    def method(self) -> str:
+        """The way in which the mean over orders was taken: "exact", "cavity" or "sampling"."""
+        return self.timeline.choice.taken
+
+    @property
+    def error_kind(self) -> ErrorKind:
+        """The meaning of errors."""
+        return self.timeline.error_kind
+
+    @property
+    def matrix(self) -> FloatArray:
+        """A (p, p), which the mean error is multiplied by in the first epoch."""
+        space, parts = self.timeline.space, [once.loss for once in self.timeline.responses]
+        loss = sum(part.reshape(-1, *part.shape[-2:]).sum(axis=0) for part in parts) / self.timeline.count
+        inside = (1 - self.outside_decay) * np.eye(space.dimension) - loss
+        return self.outside_decay * np.eye(space.p) + space.lift(space.lift(inside).T).T
+
+    @property
+    def Z(self) -> FloatArray:
+        """(I - A) / (B step) (p, p), not symmetric in general; with a penalty it is part of it."""
+        timeline = self.timeline
+        stride = timeline.walk.steps * timeline.recipe.at(0).step
+        return (np.eye(timeline.space.p) - self.matrix) / stride

@@ -1,23 +1,27 @@
 """Schemes: ways of visiting the data, by their partition into batches, what is random, and when it is drawn."""
 
 import copy
+import inspect
 import math
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import wraps
 from itertools import repeat
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle.errors import UnsupportedError
+from reshuffle.errors import ArgumentError, UnsupportedError
 from reshuffle.problem.batches import RowGroups
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.row_space import CompressedRows
+from reshuffle.problem.row_space import Blocks, CompressedRows
 
 Batches: TypeAlias = int | Iterable[ArrayLike] | None
 """B, or the rows of each batch."""
@@ -58,6 +62,33 @@ class Visit:
     runs: IntArray
     rows: IntArray
     divisor: float
+
+
+Init = TypeVar("Init", bound=Callable[..., None])
+
+
+def with_named_numbers(init: Init) -> Init:
+    """Decorate the constructor of a scheme: warn of a number without a name, be it of batches or of rows."""
+    names = list(inspect.signature(init).parameters)
+
+    @wraps(init)
+    def checked(self: "Scheme", *positional: Any, **named: Any) -> None:
+        for name, value in zip(names[1:], positional, strict=False):
+            if name in ("batches", "batch_size") and isinstance(value, int | np.integer):
+                ways = {"batches": f"{value} batches", "batch_size": f"batches of {value} rows"}
+                ways = {word: meaning for word, meaning in ways.items() if word in names}
+                known = " or ".join(
+                    f"{word}={value} for {ways[word]}" for word in (name, *(ways.keys() - {name}))
+                )
+                warnings.warn(
+                    f"the number {value} of {type(self).__name__} must have a name from the next release on: write "
+                    f"{known}.",
+                    DeprecationWarning,
+                    stacklevel=2,
+                )
+        init(self, *positional, **named)
+
+    return cast(Init, checked)
 
 
 class Scheme(ABC):
@@ -111,6 +142,7 @@ class Scheme(ABC):
                 "drawn. Try Shuffle.FROM_A_LIST with a method orders that returns all equally likely ones."
             )
 
+    @with_named_numbers
     def __init__(
         self,
         batches: Batches = None,
@@ -134,13 +166,14 @@ class Scheme(ABC):
                     "anew, but it is a list of index arrays; try RandomReshuffling."
                 )
         elif self.batch_size is None:
-            hint = "Or give batch_size." if batches is None else ""
+            hint = "Or give {batch_size}." if batches is None else ""
             self.batches = _arrays.whole_number("batches", batches, 1, hint=hint)
         self.drop_last = _arrays.flag("drop_last", drop_last)
         if self.drop_last and self.batch_size is None:
-            raise ValueError(
-                "drop_last must come with batch_size, since a given number of batches has no shorter last one, "
-                "but batch_size is None."
+            raise ArgumentError(
+                "drop_last",
+                "come with {batch_size}, since a given number of batches has no shorter last one",
+                "{batch_size} is None",
             )
         self.normalize = _arrays.choice("normalize", normalize, ("own", "equal"))
 
@@ -191,17 +224,18 @@ class Scheme(ABC):
             return np.array([len(part) for part in self._explicit], dtype=np.int64)
         if self.batch_size is not None:
             if self.batch_size > n and self.drop_last:
-                raise ValueError(
-                    f"batch_size must be a whole number between 1 and {n}, the number of rows, but it is "
-                    f"{self.batch_size}, and drop_last leaves nothing."
+                raise ArgumentError(
+                    "batch_size",
+                    f"be a whole number between 1 and {n}, the number of rows",
+                    f"it is {self.batch_size}, and {{drop_last}} leaves nothing",
                 )
             whole, rest = divmod(n, self.batch_size)
             last = [rest] * (rest > 0 and not self.drop_last)
             return np.array([self.batch_size] * whole + last, dtype=np.int64)
         assert self.batches is not None
         if self.batches > n:
-            allowed = f"a whole number between 1 and {n}, the number of rows"
-            raise ValueError(f"batches must be {allowed}, but it is {self.batches}.")
+            allowed = f"be a whole number between 1 and {n}, the number of rows"
+            raise ArgumentError("batches", allowed, f"it is {self.batches}")
         return (n + np.arange(self.batches, dtype=np.int64)[::-1]) // self.batches
 
     def step_divisors(self, n: int) -> FloatArray:
@@ -337,7 +371,13 @@ class Scheme(ABC):
 
     def equivalent(self, n: int) -> "Scheme":
         """A scheme with the same runs of n rows, of which more is known, if there is one; else this one."""
-        return self
+        is_shuffled = self.unit is Unit.BATCH and self.shuffle in (Shuffle.EVERY_EPOCH, Shuffle.EVERY_STEP)
+        if not is_shuffled or self.steps(n) > 1:
+            return self
+        alone = copy.copy(self)
+        # A single batch is visited in a fixed order.
+        vars(alone).update(shuffle=Shuffle.NEVER, origin=None, met=None)
+        return alone
 
     def with_batch_size(self, batch_size: int) -> Self:
         """The scheme with batches of another size.
@@ -469,6 +509,29 @@ def scheme_of(value: Any) -> Scheme:
         raise TypeError(f"scheme must be a scheme such as RandomReshuffling(batches=4), but it is {value!r}.")
     # One that visits the compressed rows of other data is cut anew.
     return value.origin or value
+
+
+def contracting_step(scheme: Scheme, n: int, blocks: Blocks, longest: float | None = None) -> float:
+    """A step below 2 / |W_b| for every batch that may be visited: each visit is then a contraction.
+
+    A batch of drawn samples has |W_b| at most the largest |x|^2 times m_b / divisor_b, and at most |X'X| over
+    divisor_b. That |x|^2 is `longest`, where `blocks` are compressed rows.
+    """
+    if scheme.unit is Unit.BATCH:
+        norms = [
+            float(scipy.linalg.svdvals(blocks.rows[blocks.of(batch)])[0]) ** 2 / float(divisor)
+            for batch, divisor in enumerate(blocks.divisors)
+        ]
+        return 2 / max(norms)
+    divisors = scheme.step_divisors(n)
+    if longest is None:
+        longest = float(np.square(blocks.rows).sum(axis=1).max())
+    by_rows = longest * float((scheme.sizes(n) / divisors).max())
+    if scheme.shuffle is Shuffle.EVERY_STEP:
+        # The same row may be drawn again and again.
+        return 2 / by_rows if by_rows else math.inf
+    by_sum = float(scipy.linalg.svdvals(blocks.rows)[0]) ** 2 / float(divisors.min())
+    return 2 / min(by_rows, by_sum)
 
 
 def without_stages(scheme: Scheme, question: str) -> Scheme:

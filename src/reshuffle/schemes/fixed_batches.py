@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle.schemes.base import Batches, Scheme, Shuffle
+from reshuffle.schemes.base import Batches, Scheme, Shuffle, with_named_numbers
 
 
 class FullBatch(Scheme):
@@ -26,7 +26,7 @@ class FullBatch(Scheme):
     example = ""
 
     def __init__(self) -> None:
-        super().__init__(1)
+        super().__init__(batches=1)
 
     def __repr__(self) -> str:
         return "FullBatch()"
@@ -53,6 +53,7 @@ class Cyclic(Scheme):
 
     shuffle = Shuffle.NEVER
 
+    @with_named_numbers
     def __init__(
         self,
         batches: Batches = None,
@@ -62,7 +63,7 @@ class Cyclic(Scheme):
         drop_last: bool = False,
         normalize: str = "own",
     ):
-        super().__init__(batches, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
+        super().__init__(batches=batches, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
         self._order: IntArray | None = None
         if order is None:
             return
@@ -137,9 +138,6 @@ class RandomReshuffling(Scheme):
 
     shuffle = Shuffle.EVERY_EPOCH
 
-    def equivalent(self, n: int) -> Scheme:
-        return Cyclic.along(self, np.arange(1)) if self.steps(n) == 1 else self
-
 
 _MOST_ENUMERATED = 720
 """Orders up to which all of them are averaged over: 6 batches."""
@@ -171,6 +169,7 @@ class ShuffleOnce(Cyclic):
 
     shuffle = Shuffle.ONCE
 
+    @with_named_numbers
     def __init__(
         self,
         batches: Batches = None,
@@ -182,7 +181,9 @@ class ShuffleOnce(Cyclic):
         drop_last: bool = False,
         normalize: str = "own",
     ):
-        super().__init__(batches, order, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
+        super().__init__(
+            batches=batches, order=order, batch_size=batch_size, drop_last=drop_last, normalize=normalize
+        )
         self.draws = None if draws is None else _arrays.whole_number("draws", draws, 4)
         if self.draws is not None and self.draws % 2:
             raise ValueError(

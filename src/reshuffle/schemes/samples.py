@@ -11,8 +11,17 @@ from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.batches import RowGroups
 from reshuffle.problem.row_space import CompressedRows
-from reshuffle.schemes.base import Batches, Scheme, Shuffle, Unit, Visit, permutations, rows_of
-from reshuffle.schemes.fixed_batches import Cyclic, FullBatch, RandomReshuffling
+from reshuffle.schemes.base import (
+    Batches,
+    Scheme,
+    Shuffle,
+    Unit,
+    Visit,
+    permutations,
+    rows_of,
+    with_named_numbers,
+)
+from reshuffle.schemes.fixed_batches import FullBatch, RandomReshuffling
 
 
 class ShuffledUnits(Scheme):
@@ -115,6 +124,7 @@ class GroupReshuffling(ShuffledUnits):
     example = "10, batch_size=32"
     most_alone = 12.0
 
+    @with_named_numbers
     def __init__(
         self,
         rows: int,
@@ -125,7 +135,7 @@ class GroupReshuffling(ShuffledUnits):
         normalize: str = "own",
     ):
         self.rows_per_unit = _arrays.whole_number("rows", rows, 1)
-        super().__init__(batches, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
+        super().__init__(batches=batches, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
 
     def __repr__(self) -> str:
         return f"GroupReshuffling({self.rows_per_unit}, {self._words})"
@@ -151,6 +161,7 @@ class DrawnSamples(Scheme):
     unit = Unit.SAMPLE
     example = "batch_size=32"
 
+    @with_named_numbers
     def __init__(self, batch_size: int, *, drop_last: bool = False):
         if batch_size is None:
             raise ValueError("batch_size must be a whole number of at least 1, but it is None.")
@@ -212,10 +223,10 @@ class WithReplacement(Scheme):
     shuffle = Shuffle.EVERY_STEP
 
     def equivalent(self, n: int) -> Scheme:
-        if self.steps(n) == 1:
-            return Cyclic.along(self, np.arange(1))
-        covers = self.met is None and len(self.divisors(n)) == n
-        return SampleWithReplacement(batch_size=1) if covers and (self.divisors(n) == 1).all() else self
+        covers = self.met is None and len(self.divisors(n)) == n > 1
+        if covers and (self.divisors(n) == 1).all():
+            return SampleWithReplacement(batch_size=1)
+        return super().equivalent(n)
 
 
 class SampleSubsets(DrawnSamples):
@@ -228,7 +239,8 @@ class SampleSubsets(DrawnSamples):
     Parameters
     ----------
     batch_size : int
-        m, the rows drawn for a step. With m = 1 this is SampleWithReplacement(1), with m = n FullBatch().
+        m, the rows drawn for a step. With m = 1 this is SampleWithReplacement(batch_size=1), with m = n the full
+        batch.
     drop_last : bool
         Leave out the last step of an epoch if fewer than m rows are left for it.
 

@@ -1,26 +1,24 @@
-"""Mini-batch regression in scikit-learn's clothes: estimators that know what training gives, without it."""
+"""Estimators of scikit-learn whose coefficients are those of mini-batch training, computed without training."""
 
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reshuffle.sklearn.mini_batch_kernel_regressor import (
-        MiniBatchKernelRegressor as MiniBatchKernelRegressor,
-    )
-    from reshuffle.sklearn.mini_batch_regressor import MiniBatchRegressor as MiniBatchRegressor
-    from reshuffle.sklearn.mini_batch_regressor_cv import MiniBatchRegressorCV as MiniBatchRegressorCV
+    from reshuffle.sklearn.kernel_regressor import MiniBatchKernelRegressor as MiniBatchKernelRegressor
+    from reshuffle.sklearn.regressor import MiniBatchRegressor as MiniBatchRegressor
+    from reshuffle.sklearn.regressor_cv import MiniBatchRegressorCV as MiniBatchRegressorCV
 
 _HOMES = {
-    "MiniBatchKernelRegressor": "reshuffle.sklearn.mini_batch_kernel_regressor",
-    "MiniBatchRegressor": "reshuffle.sklearn.mini_batch_regressor",
-    "MiniBatchRegressorCV": "reshuffle.sklearn.mini_batch_regressor_cv",
+    "MiniBatchKernelRegressor": "reshuffle.sklearn.kernel_regressor",
+    "MiniBatchRegressor": "reshuffle.sklearn.regressor",
+    "MiniBatchRegressorCV": "reshuffle.sklearn.regressor_cv",
 }
 
 __all__ = [*_HOMES]
 
 if not TYPE_CHECKING:
-    # scikit-learn is optional, and slow to import: it is looked for when an estimator is first asked for.
+    # scikit-learn is optional, and slow to import: it is imported with the first estimator.
 
     def __getattr__(name: str) -> object:
         if name not in _HOMES:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, columns
+from reshuffle._display import Displayed
 from reshuffle._uncertainty import significant
 from reshuffle.errors import AccuracyWarning, MissingTruthError
 
@@ -76,7 +77,7 @@ def generalized_cross_validation(run: "Run", epochs: ArrayLike) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RidgeEquivalent:
+class RidgeEquivalent(Displayed):
     """Ridge regression towards the start with the degrees of freedom of a run.
 
     It minimises |y - X b|^2 / (2n) + penalty |b - start|^2 / 2, and penalty is scikit-learn's alpha over n.
@@ -93,6 +94,8 @@ class RidgeEquivalent:
     share : of the same shape
         The distance, relative to |X (b - start)| / sqrt(n), how far the run has come.
     """
+
+    _shown = ("epochs", "penalty", "degrees_of_freedom", "distance", "share")
 
     epochs: FloatArray
     penalty: FloatArray

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray, columns
+from reshuffle._display import Displayed
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind, significant, weakest, with_error, with_largest_error
 from reshuffle.errors import BudgetError
@@ -32,8 +33,10 @@ Folds: TypeAlias = int | Splitter | Iterable[tuple[ArrayLike, ArrayLike]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LeftOutResult:
+class LeftOutResult(Displayed):
     """Mean square of the residuals of rows that were left out; the attributes are those of `LeaveOneOut`."""
+
+    _shown = ("epochs", "mean_square", "standard_error", "error", "error_kind", "method")
 
     epochs: FloatArray
     mean_square: FloatArray

@@ -282,8 +282,11 @@ class RowsLeftOut:
             require_affordable(
                 source.operations(len(rows), when[np.isfinite(when)]), run.accuracy.budget,
                 f"leave_one_out of {len(rows)} rows after {len(when)} different epochs",
-                f"try some of the rows, such as rows=numpy.arange(0, {run.problem.n}, {1 + len(rows) // _SOME}), "
-                "fewer epochs, or a larger budget",
+                (
+                    f"some {{rows}}, such as rows=numpy.arange(0, {run.problem.n}, {1 + len(rows) // _SOME})",
+                    "fewer epochs",
+                    "a larger {budget}",
+                ),
             )  # fmt: skip
         # Maps of all rows know where they lead by themselves.
         converges = bool(np.isinf(when).any()) and (isinstance(source, LeftOutMaps) or run.converges)
@@ -352,14 +355,16 @@ class RowsLeftOut:
                 except BudgetError as refusal:
                     raise BudgetError(
                         f"leave_one_out takes {len(groups)} runs, which have 1 / {len(groups)} of the budget "
-                        f"each: {refusal}"
+                        f"each: {refusal.message}",
+                        hint=refusal.hint,
                     ) from None
                 said.extend(words[:1])
                 yield requested, found
 
         result = summed_up(self._make, epochs, problem, rows, residuals(), method, predictions.error)
         if said:
-            _budget.warn(f"of {len(groups)} runs that leave out rows, {len(said)} say: {said[0]}")
+            words = f"of {len(groups)} runs that leave out rows, {len(said)} say: {said[0].message}"
+            _budget.warn(words, said[0].hint)
         return result
 
     def _refits_are_affordable(self, count: int) -> bool:

@@ -21,18 +21,24 @@ Coordinates are those of `Visits`, divided by (L / R)^1/2: then maps of plain st
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from reshuffle._arrays import BoolArray, FloatArray, IntArray, columns
 from reshuffle._budget import A_SECOND, CALL
-from reshuffle._linalg import each, power_and_sum
-from reshuffle._progress import track
+from reshuffle._linalg import power_and_sum
 from reshuffle._uncertainty import ErrorKind
-from reshuffle.epoch.averaging.lattice import MOST_BATCHES, layer, prefix_weights
-from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits, scaled_blocks
+from reshuffle.epoch.averaging.lattice import (
+    MOST_BATCHES,
+    Visit,
+    follow,
+    prefix_weights,
+    subset_layers,
+    subsets_by_size,
+)
+from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits, scaled_blocks, visit_of
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Scheme, Shuffle
 from reshuffle.validation.contour import (
@@ -48,9 +54,6 @@ from reshuffle.validation.contour import (
 if TYPE_CHECKING:
     from reshuffle.run.run import Run
 
-_STACKED = 1 << 18
-"""Numbers in the visits to one batch that are multiplied at a time: 14 batches in 10 modes take a twentieth of the
-time that they take one subset after the other."""
 _FEW_SUBSETS = 8
 """Up to this many subsets of the other batches updates are exact, whatever they cost."""
 _CALLS = 3.0
@@ -130,8 +133,8 @@ class Training:
         self.outputs = self.blocks.response.shape[1]
         self.origin = self.space.scale * self.space.coordinates(columns(self.start))
         self.missing = np.asarray(self.blocks.response - self.blocks.rows @ self.origin)
-        forces = [self.visits.pushed(self.visits.unit_force(column), 0) for column in self.origin.T]
-        self.force = np.column_stack(forces)
+        self._unit_force = np.column_stack([self.visits.unit_force(column) for column in self.origin.T])
+        self.force = self.visits.pushed(self._unit_force, 0)
 
     def rows(self, members: IntArray) -> tuple[FloatArray, FloatArray]:
         """Rows (m, r) in the coordinates of the state, and the rest of their responses (m, t) at the start."""
@@ -158,14 +161,11 @@ class Training:
         alone = self.problem.rows_alone(besides_mean=self.leaves_means)
         return np.asarray(alone & np.isfinite(self.divisors))
 
-    def visited(self, batch: int, states: FloatArray) -> FloatArray:
-        """[K, E] (..., d, d + t) after one more visit: maps are I - L K R, and L E is what they have learned."""
-        visits, d = self.visits, len(self.roots)
-        begin = np.zeros((d, d + self.outputs))
-        begin[:, :d] = np.eye(d)
-        following = states + visits.kernel(batch, begin - np.square(self.roots)[:, np.newaxis] * states, 0)
-        following[..., d:] += self.force + visits.unit_entry(batch, 0) @ self.missing[visits.columns(batch)]
-        return following
+    @cached_property
+    def visit(self) -> Visit:
+        """One more visit to [K, E] (..., d, d + t): maps are I - L K R, and L E is what they have learned."""
+        inputs = np.vstack([np.ones((1, self.outputs)), self.missing])
+        return visit_of(self.visits, self._unit_force, len(self.roots) + self.outputs, inputs)
 
     def map_of(self, state: FloatArray) -> tuple[FloatArray, FloatArray]:
         """I - A (d, d) and g (d, t) of [K, E] (d, d + t)."""
@@ -257,7 +257,7 @@ def single_order(training: Training, order: IntArray) -> LeftOutRows:
     before, after, following = {}, {}, np.eye(d)
     for batch in order.tolist():
         # The row itself is seen too, at the start of an epoch.
-        before[batch], state = [nothing, state], training.visited(batch, state)
+        before[batch], state = [nothing, state], training.visit(batch, state, 0)
     for batch in reversed(before):
         after[batch] = [np.eye(d) - following]
         own = training.visits.kernel(batch, np.diag(training.roots), 0)
@@ -356,28 +356,14 @@ class Lattice:
 
     def _layers(self) -> Iterator[tuple[IntArray, FloatArray]]:
         """Subsets of the batches (c,), ascending, one size after the other, and mean [K, E] over their orders."""
-        training, batches = self.training, list(range(self._batches))
-        subsets = np.zeros(1, dtype=np.int64)
-        states = np.zeros((1, self._d, self._d + training.outputs))
-        yield subsets, states
-        width = self._d * (self._d + int(training.blocks.sizes.max()))
-        height = max(1, _STACKED // max(width, 1))
-        for size in track(batches, len(batches), "averaging orders"):
-            following = np.sort(np.fromiter(layer(batches, size + 1), dtype=np.int64))
-            parts = [following[start : start + height] for start in range(0, len(following), height)]
-            made = each(partial(self._means, subsets, states), parts, float(self._d))
-            subsets, states = following, np.concatenate(made)
-            yield subsets, states
-
-    def _means(self, known: IntArray, before: FloatArray, subsets: IntArray) -> FloatArray:
-        """Mean [K, E] over the orders of some subsets (m,), from those that have one batch less."""
-        states = np.zeros((len(subsets), *before.shape[1:]))
-        for batch in range(self._batches):
-            here = np.flatnonzero(subsets >> batch & 1)
-            if len(here):
-                at = np.searchsorted(known, subsets[here] ^ (1 << batch))
-                states[here] += self.training.visited(batch, before[at])
-        return states / int(subsets[0]).bit_count()
+        training, batches, start = (
+            self.training,
+            self._batches,
+            np.zeros((self._d, self._d + self.training.outputs)),
+        )
+        layers = subset_layers(batches, batches)
+        states = follow(layers, training.visit, start, self._d)
+        return zip(subsets_by_size(batches), states, strict=True)
 
     def _dense(self, means: FloatArray, others: list[tuple[IntArray, FloatArray]]) -> "LeftOutMaps":
         """Matrices A_i of plain steps, from [K, E] of all subsets, those without each batch and their chances."""

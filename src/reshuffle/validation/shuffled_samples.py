@@ -13,7 +13,7 @@ from reshuffle._linalg import root_mean_square, thin_qr
 from reshuffle._progress import track
 from reshuffle._uncertainty import CONFIDENCE, MOST_GROUPS, jackknife, quantile
 from reshuffle.epoch.averaging import cavity_maps
-from reshuffle.epoch.averaging.cavity import Visiting, are_alike, solve
+from reshuffle.epoch.averaging.cavity import are_alike, solve
 from reshuffle.epoch.averaging.lattice import available_bytes
 from reshuffle.schemes.base import permutations, rows_of
 from reshuffle.validation.contour import Eigenvectors, LeftOutRows, Seen, product
@@ -67,12 +67,8 @@ class CavityUpdates:
 
     def __init__(self, training: Training):
         self.training, self._size = training, training.n // len(training.partition)
-        visits, (shares, divisor) = training.visits, _visit_shares(training)
-        entry, still = visits.rank_one_parts()
-        self._visiting = Visiting(
-            rows=visits.unit, grades=np.square(training.roots).reshape(len(entry), -1), still=still, entry=entry,
-            weight=float(shares[0]) / len(visits.unit), last=1.0, steps=len(shares), size=self._size,
-        )  # fmt: skip
+        shares, divisor = _visit_shares(training)
+        self._visiting = cavity_maps.visiting_of(training.visits, shares)
         tolerance = _TOLERANCE if training.is_symmetric else _TOLERANCE_OF_MOMENTUM
         found = solve(self._visiting, tolerance)
         if found is None:

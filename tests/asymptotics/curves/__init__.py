@@ -1,1 +1,1 @@
-"""Tests of reshuffle.asymptotics.curves."""
+"""Tests of learning curves in the limit."""

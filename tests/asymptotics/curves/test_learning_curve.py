@@ -121,7 +121,7 @@ def test_with_any_sigma_and_source_finite_curves_approach_the_limit_like_one_ove
         totals = []
         for seed in range(draws):
             problem = rs.gaussian(n, p, covariance=diagonal, seed=seed)
-            run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=alpha)
+            run = rs.descend(problem, rs.RandomReshuffling(batches=batches), alpha=alpha)
             modes = problem.row_space.lift(run.epoch.modes.vectors)
             both = (modes.T @ (diagonal[:, np.newaxis] * modes)) * (modes.T @ (signal[:, np.newaxis] * modes))
             decay = np.power.outer(1 - run.epoch.decay_rates, EPOCHS.astype(float)).T
@@ -147,7 +147,7 @@ def test_a_covariance_enters_bias_and_variance(batches, aspect):
     assert limit.bias[:-1] == pytest.approx(bias, rel=0.02, abs=2e-3)
     assert curve.risk(10**5).variance == pytest.approx(limit.variance[-1], rel=1e-8)
     ends = [
-        rs.descend(problem, rs.RandomReshuffling(batches), alpha=alpha).limit().risk.variance
+        rs.descend(problem, rs.RandomReshuffling(batches=batches), alpha=alpha).limit().risk.variance
         for problem in problems
     ]
     assert limit.variance[-1] == pytest.approx(np.mean(ends), rel=0.03)

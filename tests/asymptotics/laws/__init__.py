@@ -1,1 +1,1 @@
-"""Tests of reshuffle.asymptotics.laws."""
+"""Tests of limiting spectra."""

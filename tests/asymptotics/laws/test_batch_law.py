@@ -8,9 +8,8 @@ import pytest
 import reshuffle as rs
 from reshuffle import free
 from reshuffle.asymptotics import BatchLaw, FullBatchLaw, batch_spectrum, compare_spectra, marchenko_pastur
-from reshuffle.asymptotics.curves.resolvent_pairs import TwoResolvents
-from reshuffle.asymptotics.laws.batch_system import BatchSystem
-from reshuffle.asymptotics.laws.subset_symmetry import SubsetSymmetry
+from reshuffle.asymptotics.batch_system import BatchSystem, SubsetSymmetry
+from reshuffle.asymptotics.contour import TwoResolvents
 from tests.asymptotics.oracles import expression, proper_subsets, subset_matrices
 
 ONE = np.ones(1)
@@ -127,7 +126,7 @@ def test_two_resolvents_are_those_of_large_matrices():
     law = BatchLaw(p / n, alpha, 2, eigenvalues)
     z = np.array([0.4 + 0.3j, 0.9 + 0.4j])
     problem = rs.gaussian(n, p, covariance=np.repeat(eigenvalues, p // 2), seed=3)
-    epoch = rs.descend(problem, rs.RandomReshuffling(2), alpha=alpha).epoch
+    epoch = rs.descend(problem, rs.RandomReshuffling(batches=2), alpha=alpha).epoch
     first, second = (np.linalg.inv(point * np.eye(p) - alpha * epoch.Z) for point in z)
     noise = epoch.modified_features.T @ epoch.modified_features / n
     sampled = np.trace(first * np.repeat(eigenvalues, p // 2) @ second @ noise) / p

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from reshuffle.asymptotics import BatchLaw, FullBatchLaw, TwoBatchLaw, batch_spectrum, learning_curve
-from reshuffle.asymptotics.curves.contour_curve import ContourCurve
-from reshuffle.asymptotics.curves.spectral_contour import Contour
+from reshuffle.asymptotics.contour import Contour
+from reshuffle.asymptotics.learning_curve import ContourCurve
 from reshuffle.errors import BudgetError
 
 

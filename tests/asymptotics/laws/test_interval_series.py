@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reshuffle.asymptotics import BatchLaw, FullBatchLaw, TwoBatchLaw
-from reshuffle.asymptotics.laws.interval_series import Intervals
+from reshuffle.asymptotics.interval_series import Intervals
 
 
 @pytest.mark.parametrize("law", [FullBatchLaw(0.25, 0.4), FullBatchLaw(1.0, 0.3), TwoBatchLaw(1.5, 0.2)])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from reshuffle.asymptotics import PowerLaw, compute_frontier, critical_batch_size, effective_reuse, one_pass
-from reshuffle.asymptotics.streaming.reused_data import one_pass_risk
+from reshuffle.asymptotics.replacement import one_pass_risk
 from tests.asymptotics.streaming import simulated_passes
 
 

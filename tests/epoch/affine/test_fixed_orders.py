@@ -47,7 +47,7 @@ def test_a_defective_epoch():
     cosine = math.sqrt(4 * (step - 1)) / step
     X = np.array([[1.0, 0.0], [cosine, math.sqrt(1 - cosine**2)]])
     problem, start = rs.LeastSquares(X, [1.0, -2.0]), np.array([3.0, 1.0])
-    run = rs.descend(problem, rs.Cyclic(2), step, start=start)
+    run = rs.descend(problem, rs.Cyclic(batches=2), step, start=start)
     assert run.stability().rate == pytest.approx(0.2, abs=1e-7)
     for epochs in (1, 2, 5, 20):
         expected = exact_iterate(problem, [[0], [1]], step, start, epochs)
@@ -56,13 +56,13 @@ def test_a_defective_epoch():
 
 def test_the_limit_is_that_of_many_epochs_and_interpolates_when_it_can():
     tiny = case(8, 3, 3, step=0.2)
-    run = rs.descend(tiny.problem, rs.Cyclic(tiny.partition), 0.2, start=tiny.start)
+    run = rs.descend(tiny.problem, rs.Cyclic(batches=tiny.partition), 0.2, start=tiny.start)
     limit = run.limit()
     assert limit.converges
     close(limit.parameters, run.iterate(10**9), 1e-12)
     assert limit.risk.total == pytest.approx(float(run.risk(10**9).total), rel=1e-12)
     wide = case(4, 9, 2, step=0.1)
-    run = rs.descend(wide.problem, rs.Cyclic(wide.partition), 0.1, start=wide.start)
+    run = rs.descend(wide.problem, rs.Cyclic(batches=wide.partition), 0.1, start=wide.start)
     close(run.limit().parameters, run.compare_limit().minimum_norm, 1e-12)
     assert run.frozen.dimension == 5
     assert run.limit().training_loss < 1e-25
@@ -70,7 +70,7 @@ def test_the_limit_is_that_of_many_epochs_and_interpolates_when_it_can():
 
 def test_divergence_is_an_answer():
     tiny = case(8, 3, 3)
-    run = rs.descend(tiny.problem, rs.Cyclic(tiny.partition), 50.0)
+    run = rs.descend(tiny.problem, rs.Cyclic(batches=tiny.partition), 50.0)
     assert not run.stability().converges
     assert run.stability().rate > 1
     assert np.isinf(run.iterate([10**6, math.inf])).all()
@@ -83,8 +83,8 @@ def test_divergence_is_an_answer():
 
 def test_the_average_over_one_draw_is_not_a_power_of_the_average():
     tiny = case(6, 4, 3, step=0.3)
-    once = rs.descend(tiny.problem, rs.ShuffleOnce(tiny.partition), 0.3, start=tiny.start)
-    afresh = rs.descend(tiny.problem, rs.RandomReshuffling(tiny.partition), 0.3, start=tiny.start)
+    once = rs.descend(tiny.problem, rs.ShuffleOnce(batches=tiny.partition), 0.3, start=tiny.start)
+    afresh = rs.descend(tiny.problem, rs.RandomReshuffling(batches=tiny.partition), 0.3, start=tiny.start)
     close(once.iterate(1), afresh.iterate(1))
     assert np.abs(once.iterate(2) - afresh.iterate(2)).max() > 1e-3
     setting = brute_force.Setting(tiny.problem.X, tiny.problem.y, tiny.partition, 0.3)
@@ -95,8 +95,10 @@ def test_the_average_over_one_draw_is_not_a_power_of_the_average():
 
 def test_sampled_orders_carry_an_error_that_covers_the_truth():
     tiny = case(10, 4, 5, step=0.25)
-    every = rs.descend(tiny.problem, rs.ShuffleOnce(tiny.partition), 0.25, start=tiny.start)
-    some = rs.descend(tiny.problem, rs.ShuffleOnce(tiny.partition, draws=40, seed=1), 0.25, start=tiny.start)
+    every = rs.descend(tiny.problem, rs.ShuffleOnce(batches=tiny.partition), 0.25, start=tiny.start)
+    some = rs.descend(
+        tiny.problem, rs.ShuffleOnce(batches=tiny.partition, draws=40, seed=1), 0.25, start=tiny.start
+    )
     epochs = [0, 1, 3, 30, math.inf]
     assert (every.risk(epochs).error == 0).all()
     for exact, found in (
@@ -117,29 +119,29 @@ def test_sampled_orders_carry_an_error_that_covers_the_truth():
 
 def test_best_epoch_of_a_fixed_order_is_the_best_of_all():
     tiny = case(20, 12, 4, step=0.1, noise=2.0, covariance="identity")
-    run = rs.descend(tiny.problem, rs.Cyclic(tiny.partition), 0.1)
+    run = rs.descend(tiny.problem, rs.Cyclic(batches=tiny.partition), 0.1)
     risks = run.risk(np.arange(3000)).total
     assert run.best_epoch().epoch == int(np.argmin(risks))
     assert run.best_epoch().risk == pytest.approx(float(risks.min()), rel=1e-12)
     assert run.best_epoch().error == 0
-    scheduled = rs.descend(tiny.problem, rs.Cyclic(tiny.partition), step=[0.1] * 5)
+    scheduled = rs.descend(tiny.problem, rs.Cyclic(batches=tiny.partition), step=[0.1] * 5)
     assert scheduled.best_epoch().epoch == int(np.argmin(risks[:6]))
 
 
 def test_a_given_draw_is_that_cyclic_order():
     tiny = case(6, 4, 3)
-    one = rs.descend(tiny.problem, rs.ShuffleOnce(tiny.partition, order=[2, 0, 1]), 0.1)
-    other = rs.descend(tiny.problem, rs.Cyclic(tiny.partition, order=[2, 0, 1]), 0.1)
+    one = rs.descend(tiny.problem, rs.ShuffleOnce(batches=tiny.partition, order=[2, 0, 1]), 0.1)
+    other = rs.descend(tiny.problem, rs.Cyclic(batches=tiny.partition, order=[2, 0, 1]), 0.1)
     close(one.iterate([3, math.inf]), other.iterate([3, math.inf]), 0)
     assert not np.allclose(
-        one.iterate(3), rs.descend(tiny.problem, rs.Cyclic(tiny.partition), 0.1).iterate(3)
+        one.iterate(3), rs.descend(tiny.problem, rs.Cyclic(batches=tiny.partition), 0.1).iterate(3)
     )
 
 
 def test_a_penalty_may_diverge_outside_the_row_space_if_anything_starts_there():
     tiny = case(3, 5, 2, covariance="identity")
     for start in (np.zeros(5), tiny.start):
-        run = rs.descend(tiny.problem, rs.Cyclic(tiny.partition), 0.001, penalty=3000.0, start=start)
+        run = rs.descend(tiny.problem, rs.Cyclic(batches=tiny.partition), 0.001, penalty=3000.0, start=start)
         assert not run.stability().converges
         assert np.isfinite(run.risk(1).total)
         assert np.isinf(run.risk(math.inf).total)

@@ -18,7 +18,7 @@ RECIPES = [
     {"penalty": 1e-3, "unpenalized": (2,)},
     {"momentum": 0.6, "penalty": 1e-9, "unpenalized": (0, 1)},
 ]
-SCHEMES = [(rs.Cyclic(BATCHES), [(0, 1, 2)]), (rs.RandomReshuffling(BATCHES), None)]
+SCHEMES = [(rs.Cyclic(batches=BATCHES), [(0, 1, 2)]), (rs.RandomReshuffling(batches=BATCHES), None)]
 
 
 def features(condition, rng):
@@ -50,7 +50,7 @@ def test_a_small_column_converges_and_its_limit_is_known(small):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("small", [1e-2, 1e-8, 1e-9, 1e-10, 1e-13])
-@pytest.mark.parametrize(("scheme", "true"), [(rs.FullBatch(), 6.0), (rs.RandomReshuffling(2), 2.0)])
+@pytest.mark.parametrize(("scheme", "true"), [(rs.FullBatch(), 6.0), (rs.RandomReshuffling(batches=2), 2.0)])
 def test_the_critical_step_does_not_depend_on_a_small_column(scheme, true, small):
     problem = rs.LeastSquares(np.diag([1.0, small]), [0.0, 0.0])
     assert rs.critical_step(problem, scheme, momentum=0.5) == pytest.approx(true, rel=1e-8)
@@ -59,17 +59,17 @@ def test_the_critical_step_does_not_depend_on_a_small_column(scheme, true, small
 def test_collinear_columns_are_answered():
     X = np.array([[1.0, 2.0, 1.0], [2.0, 4.0, -1.0], [3.0, 6.0, 0.5], [-1.0, -2.0, 2.0]])
     y = np.array([1.0, 2.0, 3.0, 4.0])
-    found = rs.descend(rs.LeastSquares(X, y), rs.Cyclic(2), 0.01, momentum=0.5).iterate(math.inf)
+    found = rs.descend(rs.LeastSquares(X, y), rs.Cyclic(batches=2), 0.01, momentum=0.5).iterate(math.inf)
     # Along (1, 2), all that is seen of the two columns, it is a problem of full rank.
     seen = rs.LeastSquares(np.column_stack([X[:, 0] * math.sqrt(5), X[:, 2]]), y)
-    expected = rs.descend(seen, rs.Cyclic(2), 0.01, momentum=0.5).iterate(math.inf)
+    expected = rs.descend(seen, rs.Cyclic(batches=2), 0.01, momentum=0.5).iterate(math.inf)
     np.testing.assert_allclose(found @ [1, 2, 0], expected[0] * math.sqrt(5), rtol=1e-11)
     np.testing.assert_allclose([found[0] * 2, found[2]], [found[1], expected[1]], rtol=1e-11)
 
 
 @pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}])
 def test_a_run_that_overflows_is_infinite_as_a_whole(recipe):
-    run = rs.descend(rs.LeastSquares(np.diag([1.0, 1e-9]), [1.0, 1.0]), rs.Cyclic(2), 5.0, **recipe)
+    run = rs.descend(rs.LeastSquares(np.diag([1.0, 1e-9]), [1.0, 1.0]), rs.Cyclic(batches=2), 5.0, **recipe)
     assert not run.stability().converges
     early, late, end = run.iterate([5, 10**6, math.inf])
     assert np.isfinite(early).all()
@@ -79,7 +79,7 @@ def test_a_run_that_overflows_is_infinite_as_a_whole(recipe):
 
 def test_a_column_that_nothing_sees_stays_where_it_was():
     X = np.random.default_rng(0).normal(size=(6, 3)) * [1, 0, 1]
-    run = rs.descend(rs.LeastSquares(X, np.ones(6)), rs.Cyclic(3), 5.0, start=[0.0, 7.0, 0.0])
+    run = rs.descend(rs.LeastSquares(X, np.ones(6)), rs.Cyclic(batches=3), 5.0, start=[0.0, 7.0, 0.0])
     for epochs in (10**5, math.inf):
         assert run.iterate(epochs).tolist() == [math.inf, 7.0, math.inf]
 
@@ -87,12 +87,12 @@ def test_a_column_that_nothing_sees_stays_where_it_was():
 def test_nothing_grows_from_nothing():
     X = np.random.default_rng(0).normal(size=(6, 3))
     for step in (5.0, 1e10):
-        run = rs.descend(rs.LeastSquares(X, np.zeros(6)), rs.Cyclic(2), step)
+        run = rs.descend(rs.LeastSquares(X, np.zeros(6)), rs.Cyclic(batches=2), step)
         assert not run.iterate([0, 1, 5, math.inf]).any()
 
 
 def test_visits_that_undo_each_other_leave_what_they_agree_on():
-    scheme = rs.Cyclic(2)
+    scheme = rs.Cyclic(batches=2)
     agreed = rs.descend(rs.LeastSquares([[1.0], [1.0]], [1.0, 1.0]), scheme, 2.0)
     assert not agreed.stability().converges
     assert abs(agreed.iterate(math.inf)).max() < 1e-12
@@ -108,7 +108,7 @@ def test_the_expected_risk_of_the_limit_keeps_its_digits(condition, momentum):
     rng = np.random.default_rng(5)
     X, batches = rng.normal(size=(4, 2)) * [1, 1 / condition], [[0, 1], [2, 3]]
     problem = rs.LeastSquares(X, np.zeros(4), beta_star=[0.0, 0.0], noise=1.0)
-    run = rs.descend(problem, rs.RandomReshuffling(batches), 0.1, momentum=momentum)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=batches), 0.1, momentum=momentum)
     true = Extended.stationary_square(X, batches, 0.1, momentum)
     assert float(run.expected_risk(math.inf).total) == pytest.approx(true, rel=1e-11)
     assert run.mean_square_stability().converges

@@ -12,7 +12,7 @@ from reshuffle.epoch.timeline import Timeline
 EPOCHS = np.array([0.0, 1.0, 2.0, 3.0, 50.0, 51.0, 52.0, 4096.0, 1e12, math.inf])
 
 
-def engine_of(step, recipe, scheme=rs.ShuffleOnce(3)):  # noqa: B008
+def engine_of(step, recipe, scheme=rs.ShuffleOnce(batches=3)):  # noqa: B008
     problem = rs.gaussian(6, 4, noise=0.5, seed=3)
     return rs.descend(problem, scheme, step=step, start=[1.0, -1.0, 2.0, 0.5], **recipe)._affine
 
@@ -56,7 +56,7 @@ def test_a_schedule_is_followed_by_all_courses():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", [rs.ShuffleOnce(4), rs.ShuffleOnce(6, draws=8)], ids=str)
+@pytest.mark.parametrize("scheme", [rs.ShuffleOnce(batches=4), rs.ShuffleOnce(batches=6, draws=8)], ids=str)
 def test_small_chunks_say_the_same_as_large_ones(scheme, monkeypatch):
     """Memory that holds two timelines, and means of sixteen epochs."""
     problem = rs.gaussian(12, 5, noise=0.5, seed=2)

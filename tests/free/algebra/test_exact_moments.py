@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from reshuffle import free
+from reshuffle.free.laws.law import moments_from_cumulants, recurrence_from_moments
 from reshuffle.free.moments import polynomial_moments
-from reshuffle.free.recurrence import moments_from_cumulants, recurrence_from_moments
 from tests.free import oracles
 
 SEMICIRCLE = [Fraction(0), Fraction(1)] + [Fraction(0)] * 10

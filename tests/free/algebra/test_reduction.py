@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from reshuffle import free
-from reshuffle.free.solver.resolvent import Engine, reduced
+from reshuffle.free.linearization import reduced
+from reshuffle.free.spectrum import Engine
 
 
 def family():

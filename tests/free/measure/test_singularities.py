@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import brentq
 
 from reshuffle import free
-from reshuffle.free import singularities
+from reshuffle.free import measure
 
 
 def halves():
@@ -97,18 +97,18 @@ def test_singular_points_are_located_to_rounding(place, power):
         d = np.abs(x - place)
         return d ** (power[0] / power[1]) * (1 + d ** (1 / power[1]))
 
-    assert singularities.exponent(density, place, 1.0) == power
+    assert measure.exponent(density, place, 1.0) == power
     for start in (place + 3e-9, place - 3e-9):
         # A plain function of x knows its distance only to the rounding of x itself.
-        assert singularities.locate(density, start, 1.0, 1.0) == pytest.approx(place, abs=1e-13)
+        assert measure.locate(density, start, 1.0, 1.0) == pytest.approx(place, abs=1e-13)
 
 
 def test_a_smooth_or_narrow_peak_is_not_singular():
     grid = np.linspace(-1, 1, 301)
     for width in (1.0, 1e-3):
         peak = free.Semicircle(width**2).density
-        assert len(singularities.peaks(peak, grid, peak(grid), 1e-9, np.zeros(0))) == 0
-    assert singularities.locate(np.exp, 0.0, 1.0, 1.0) is None
+        assert len(measure.peaks(peak, grid, peak(grid), 1e-9, np.zeros(0))) == 0
+    assert measure.locate(np.exp, 0.0, 1.0, 1.0) is None
 
 
 def test_a_point_where_only_the_joint_system_is_singular():

@@ -1,1 +1,1 @@
-"""Tests of the solver: points from their neighbours, series along the axis, variables that can be exchanged."""
+"""Tests of the solver: points from their neighbours, series along the axis, folds, symmetrised products."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reshuffle import free
-from reshuffle.free.solver.axis import Chart
+from reshuffle.free.solver.axis import ChebyshevCache
 from reshuffle.free.solver.continuation import follow
 from tests.free import oracles
 
@@ -88,9 +88,9 @@ def test_series_are_not_drawn_across_a_singularity(place):
     def solve(x):
         return np.sqrt(np.maximum(x - place, 0.0)).astype(complex)[:, None, None], np.full(len(x), 1e-16)
 
-    chart, x = Chart(solve), np.linspace(-1.0, 1.0, 5000)
-    values, errors = chart.solve(x)
+    cache, x = ChebyshevCache(solve), np.linspace(-1.0, 1.0, 5000)
+    values, errors = cache.solve(x)
     exact = np.sqrt(np.maximum(x - place, 0.0))
     assert (np.abs(values[:, 0, 0] - exact) <= errors + 1e-15).all()
-    assert len(chart.low) > 2
-    assert not ((chart.low < place) & (chart.high > place)).any()
+    assert len(cache.low) > 2
+    assert not ((cache.low < place) & (cache.high > place)).any()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reshuffle import free
-from reshuffle.free.singularities import exponents
+from reshuffle.free.measure import exponents
 from reshuffle.free.solver import axis
 from reshuffle.free.support import support
 
@@ -52,16 +52,16 @@ def test_a_fold_that_is_no_end_is_taken_back(monkeypatch):
     (true,) = engine.ends(np.array([3.0]), inside)
     assert 2.5 < true < 3.0
     moved = free.spectrum(x + y).engine
-    right = axis.folds
+    right = axis.find_folds
 
     def wrong(*arguments):
         found = right(*arguments)
         return type(found)(found.places + 0.01, found.unknowns, found.leaving, found.steps)
 
-    monkeypatch.setattr(axis, "folds", wrong)
+    monkeypatch.setattr(axis, "find_folds", wrong)
     assert np.isnan(moved.ends(np.array([3.0]), inside)).all()
-    assert not len(moved.sheet.guides.turns)
-    assert not len(moved.sheet.guides.edges)
+    assert not len(moved.axis.known.folds)
+    assert not len(moved.axis.known.edges)
 
 
 def test_a_hard_end_at_zero_beside_a_narrow_gap():

@@ -6,7 +6,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from reshuffle import free
 from reshuffle.free.progress import SINGLE_THREAD
-from reshuffle.free.solver import resolvent
+from reshuffle.free.spectrum import Engine
 
 
 def two_batch():
@@ -19,7 +19,7 @@ def test_a_second_question_solves_nothing_and_shares_nothing(monkeypatch):
     first = law.cauchy(t)
     expected = first.copy()
     first[:] = 0.0
-    monkeypatch.setattr(resolvent.Engine, "resolvent", None)
+    monkeypatch.setattr(Engine, "resolvent", None)
     assert (law.cauchy(t) == expected).all()
     assert (law.density(t) == -expected.imag / np.pi).all()
     # The same number of other points is another question.

@@ -79,28 +79,28 @@ def test_one_pass_serves_all_batches_and_what_was_read_is_not_read_again(
 ):
     problem = rs.LeastSquares(mapped(tmp_path / "X.bin", arrays[0]), arrays[1])
     assert problem.stream.passes == 0
-    run = rs.descend(problem, rs.RandomReshuffling(4), step=0.02)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=4), step=0.02)
     run.limit()
     run.stability()
     rs.critical_step(run.problem, run.scheme)
-    rs.critical_step(problem, rs.RandomReshuffling(4))
-    rs.descend(problem, rs.Cyclic(4), step=0.01, momentum=0.5).iterate(3)
+    rs.critical_step(problem, rs.RandomReshuffling(batches=4))
+    rs.descend(problem, rs.Cyclic(batches=4), step=0.01, momentum=0.5).iterate(3)
     flow = rs.gradient_flow(problem).iterate(2.0)
     full = rs.descend(problem, rs.FullBatch(), step=0.02).iterate(7)
     assert problem.stream.passes == 1
     np.testing.assert_allclose(flow, rs.gradient_flow(in_memory).iterate(2.0), **CLOSE)
     np.testing.assert_allclose(full, rs.descend(in_memory, rs.FullBatch(), step=0.02).iterate(7), **CLOSE)
-    rs.descend(run.problem, rs.RandomReshuffling(5), step=0.02).iterate(3)
+    rs.descend(run.problem, rs.RandomReshuffling(batches=5), step=0.02).iterate(3)
     assert problem.stream.passes == 2
 
 
 def test_nothing_is_read_for_arguments_that_are_wrong(tmp_path, streaming, arrays):
     problem = rs.LeastSquares(mapped(tmp_path / "X.bin", arrays[0]), arrays[1])
     for scheme, recipe in (
-        (rs.RandomReshuffling(N + 1), {}),
-        (rs.RandomReshuffling(2), {"step": -1.0}),
-        (rs.RandomReshuffling(2), {"start": [0.0]}),
-        (rs.RandomReshuffling(2), {"method": "guess"}),
+        (rs.RandomReshuffling(batches=N + 1), {}),
+        (rs.RandomReshuffling(batches=2), {"step": -1.0}),
+        (rs.RandomReshuffling(batches=2), {"start": [0.0]}),
+        (rs.RandomReshuffling(batches=2), {"method": "guess"}),
         (rs.RandomReshuffling([[0], [1]]), {}),
     ):
         with pytest.raises(ValueError, match="must"):
@@ -120,7 +120,7 @@ def test_weights_outputs_truth_and_float32(tmp_path, streaming, arrays):
     streamed = rs.LeastSquares(mapped(tmp_path / "X.bin", X), y, sample_weight=weights, **truth)
     whole = rs.LeastSquares(X, y, sample_weight=weights, **truth)
     assert repr(streamed) == repr(whole)
-    runs = [rs.descend(each, rs.RandomReshuffling(3), 0.02) for each in (streamed, whole)]
+    runs = [rs.descend(each, rs.RandomReshuffling(batches=3), 0.02) for each in (streamed, whole)]
     np.testing.assert_allclose(runs[0].risk([1, 9]).total, runs[1].risk([1, 9]).total, **CLOSE)
     np.testing.assert_allclose(runs[0].expected_risk([5]).total, runs[1].expected_risk([5]).total, **CLOSE)
     alone = rs.descend(streamed.output(1), rs.FullBatch(), 0.02).iterate(5)
@@ -140,7 +140,7 @@ def test_a_private_copy_of_a_mapped_file_keeps_what_was_written_to_it(tmp_path, 
     private = np.memmap(tmp_path / "X.bin", dtype=np.float64, mode="c", shape=(N, P))
     private[:] = arrays[0]
     streamed = rs.LeastSquares(private, arrays[1])
-    for scheme in (SCHEMES[0], rs.RandomReshuffling(3)):
+    for scheme in (SCHEMES[0], rs.RandomReshuffling(batches=3)):
         same_answers(streamed, in_memory, [scheme])
 
 

@@ -128,7 +128,7 @@ def _spectrum_of(text: str | None) -> "FloatArray | None":
                 return asymptotics.toeplitz(number, size)
             law = asymptotics.PowerLaw(number, size)
             # At the door, so that a message names the option.
-            asymptotics.arguments.population(law)
+            asymptotics.spectra.population(law)
             return law.values()
         if not numbers:
             return np.array([float(value) for value in text.split(",")])

@@ -231,7 +231,7 @@ def rate_error(visits: Visits, shares: FloatArray, maps: list[EpochMap]) -> floa
     """Relative error of the decay rates of `cavity_maps` in root mean square; nan without a solution."""
     if not maps:
         return math.nan
-    visiting, entries = _visiting(visits, shares), maps[0].entries[:, 1:].T
+    visiting, entries = visiting_of(visits, shares), maps[0].entries[:, 1:].T
     return root_mean_square(shares_of(visiting.rows, entries, neglected(visiting, entries, _TOLERANCE)))
 
 
@@ -246,7 +246,7 @@ def cavity_maps(visits: Visits, force: FloatArray, shares: FloatArray) -> list[E
     shares : (B,)
         The weight of each visit.
     """
-    visiting = _visiting(visits, shares)
+    visiting = visiting_of(visits, shares)
     found = cavity.solve(visiting, _TOLERANCE)
     if found is None:
         return []
@@ -263,7 +263,7 @@ def cavity_maps(visits: Visits, force: FloatArray, shares: FloatArray) -> list[E
     return [made(each) for each in [np.zeros_like(off), *perturbed(visiting, off)]]
 
 
-def _visiting(visits: Visits, shares: FloatArray) -> Visiting:
+def visiting_of(visits: Visits, shares: FloatArray) -> Visiting:
     """An epoch of visits in the terms of the cavity equation: K_b = K_0 + P U_b'U_b Q / m_b."""
     rows, k = visits.unit.shape
     parts = visits.dimension // k if k else 1

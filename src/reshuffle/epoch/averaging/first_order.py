@@ -8,13 +8,15 @@ shapes that self responses have, and one product with the samples. What is left 
 error; `cavity` has all of it.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.polynomial import chebyshev
 from scipy.linalg import blas
 
 from reshuffle._arrays import FloatArray
-from reshuffle._linalg import root_mean_square
+from reshuffle._linalg import chebyshev_transform, root_mean_square
 from reshuffle.epoch.averaging.cavity import SelfResponses, TimeNodes, Visiting, leading
 
 FEWEST_MODES = 100
@@ -102,16 +104,20 @@ class BetweenModes:
 
         To an accuracy relative to the largest value; None if no polynomial comes so near.
         """
-        ends = float(decay_rates.min()), float(decay_rates.max())
-        checked = np.expm1(np.linspace(np.log1p(ends[0]), np.log1p(ends[1]), _CHECKED + 2)[1:-1])
+        low, high = math.log1p(decay_rates.min()), math.log1p(decay_rates.max())
+        middle, half = (low + high) / 2, (high - low) / 2
+        checked = np.expm1(np.linspace(low, high, _CHECKED + 2)[1:-1])
         truth = self.at(checked)
         for size in _SIZES:
-            grid = _grid(*ends, size)
-            values = self.at(np.expm1(grid))
-            there = _polynomials(grid, np.log1p(checked))
+            values = self.at(np.expm1(middle + half * chebyshev.chebpts1(size)))
+            transform = chebyshev_transform(size)
+            there, everywhere = (
+                chebyshev.chebvander((np.log1p(x) - middle) / (half or 1.0), size - 1) @ transform
+                for x in (checked, decay_rates)
+            )
             off = np.abs(there @ values @ there.T - truth).max(initial=0.0)
             if off <= accuracy * np.abs(truth).max(initial=0.0):
-                return _polynomials(grid, np.log1p(decay_rates)), values
+                return everywhere, values
         return None
 
     def at(self, decay_rates: FloatArray) -> FloatArray:
@@ -137,25 +143,6 @@ class BetweenModes:
     def _operator(self, functions: FloatArray) -> FloatArray:
         """T_f (m, q, q), for functions (q, m)."""
         return np.asarray(np.einsum("tab,am->mtb", self.nodes.convolution, functions))
-
-
-def _grid(least: float, most: float, size: int) -> FloatArray:
-    """Chebyshev's points between the logarithms of 1 + x at the ends."""
-    angles = (np.arange(size) + 0.5) * np.pi / size
-    low, high = np.log1p(least), np.log1p(most)
-    return np.asarray((low + high) / 2 - (high - low) / 2 * np.cos(angles))
-
-
-def _polynomials(grid: FloatArray, points: FloatArray) -> FloatArray:
-    """Lagrange's polynomials of a grid of Chebyshev's points (m,) at some points (k,), (k, m)."""
-    middle, half = (grid[0] + grid[-1]) / 2, (grid[-1] - grid[0]) / 2 / np.cos(np.pi / 2 / len(grid))
-    if half == 0:
-        return np.full((len(points), len(grid)), 1 / len(grid))
-    degrees = len(grid) - 1
-    # Chebyshev's polynomials are orthogonal on his points, which spares an inverse.
-    coefficients = 2 / len(grid) * np.polynomial.chebyshev.chebvander((grid - middle) / half, degrees).T
-    coefficients[0] /= 2
-    return np.asarray(np.polynomial.chebyshev.chebvander((points - middle) / half, degrees) @ coefficients)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,18 +4,19 @@ F(S), the average over all orderings of the batches in S of the product of (I - 
 
     F(S) = mean over b in S of (I - step W_b) F(S - b),
 
-layer by layer (`layers`). `over_samples` and `over_parameters` write it in kernels D(S), over the rows of S or over
-the parameters: the cheaper one makes the symmetric mean. `Walk` has it for any process that visits change linearly,
-beside the means of schemes whose orders are fixed or independent. Subsets are bit masks.
+layer by layer. `Walk` lists the visits of all orders of a scheme that way, fixed and independent orders too, and
+`follow` takes the mean of whatever visits change linearly. `over_samples` and `over_parameters` write the recursion
+in kernels D(S), over the rows of S or over the parameters: the cheaper one makes the symmetric mean. Subsets are
+bit masks.
 """
 
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from itertools import chain, combinations
 from math import comb
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.special
@@ -24,7 +25,7 @@ from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._budget import CALL
 from reshuffle._linalg import each, thin_qr, workers
 from reshuffle._progress import track
-from reshuffle.epoch.epoch_map import MeanMap, average
+from reshuffle.epoch.epoch_map import MeanMap
 from reshuffle.errors import BudgetError
 from reshuffle.problem.row_space import Blocks
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
@@ -36,52 +37,92 @@ _MOST_WALKED = 5000
 
 _FEW_BATCHES = 8
 """Batches whose lattice is climbed in no time."""
+_STACKED = 1 << 16
+"""Numbers in the visits to one batch that are multiplied at a time: 12 batches in 12 modes take a quarter of the
+time that they take one subset after the other; four times as many take a fifth longer, as they leave the cache."""
 
 Visit: TypeAlias = Callable[[int, FloatArray, int], FloatArray]
-"""(b, state, slot) -> the state after a visit to batch b, after `slot` others of the epoch; affine in the state."""
+"""(b, states, slot) -> the states (m, ...) after a visit to batch b, after `slot` others of the epoch; affine."""
 Item = TypeVar("Item")
 
 
-def layers(
-    members: list[int],
-    start: FloatArray,
-    mean_of: Callable[[int, dict[int, FloatArray]], FloatArray],
-    side: Callable[[int], float] | None = None,
-) -> Iterator[dict[int, FloatArray]]:
-    """The means over the orders of the subsets of the members, layer by layer, from the empty set on.
+class Layer(NamedTuple):
+    """One visit of all orders: `ways` visits (batch, nodes before, nodes after) lead to a node, equally likely."""
 
-    Parameters
-    ----------
-    members : list of int
-    start : state
-        Of the empty set.
-    mean_of : callable
-        (S, layer before) -> the mean over which batch of S comes last.
-    side : callable, optional
-        Size of the subsets -> the side of a square matrix whose product costs as much as an average: these are
-        then computed side by side.
+    nodes: int
+    ways: int
+    visits: list[tuple[int, IntArray, IntArray]]
+
+
+def repeated(batches: int, steps: int) -> list[Layer]:
+    """Steps that visit any of so many batches, independently of each other."""
+    here = np.zeros(1, dtype=np.int64)
+    return [Layer(1, batches, [(batch, here, here) for batch in range(batches)])] * steps
+
+
+@lru_cache(maxsize=4)
+def subset_layers(batches: int, most: int) -> list[Layer]:
+    """Orders of all subsets of up to `most` batches: nodes are the ascending subsets of one size.
+
+    >>> [layer.nodes for layer in subset_layers(4, 4)]
+    [4, 6, 4, 1]
     """
-    current = {0: start}
-    yield current
-    for size in range(1, len(members) + 1):
-        subsets = list(layer(members, size))
+    require_few(batches)
+    made, (before, *others) = [], subsets_by_size(batches)
+    for size, after in enumerate(others[:most], 1):
+        visits = []
+        for batch in range(batches):
+            ends = np.flatnonzero(after >> batch & 1)
+            visits.append((batch, np.searchsorted(before, after[ends] ^ (1 << batch)), ends))
+        made.append(Layer(len(after), size, visits))
+        before = after
+    return made
 
-        def one(subset: int, previous: dict[int, FloatArray] = current) -> FloatArray:
-            return mean_of(subset, previous)
 
-        averages = [one(subset) for subset in subsets] if side is None else each(one, subsets, side(size))
-        current = dict(zip(subsets, averages, strict=True))
-        yield current
+def subsets_by_size(batches: int) -> list[IntArray]:
+    """Subsets of the batches as bits, ascending, for every size from none to all.
 
-
-def layer(members: list[int], size: int) -> Iterator[int]:
-    """All subsets with `size` of the members.
-
-    >>> [bin(subset) for subset in layer([0, 1, 2], 2)]
-    ['0b11', '0b101', '0b110']
+    >>> [some.tolist() for some in subsets_by_size(2)]
+    [[0], [1, 2], [3]]
     """
-    for chosen in combinations(members, size):
-        yield sum(1 << batch for batch in chosen)
+    every = np.arange(2**batches)
+    sizes = sum((every >> batch & 1 for batch in range(batches)), np.zeros_like(every))
+    return [every[sizes == size] for size in range(batches + 1)]
+
+
+def follow(
+    layers: Sequence[Layer], visit: Visit, start: FloatArray, side: float = 0.0
+) -> Iterator[FloatArray]:
+    """The means (nodes, ...) over the orders that lead to each node, layer by layer, from the start on.
+
+    A visit changes several states (m, ...) at once. `side` is that of a square matrix whose product costs as much
+    as a visit to one state: visits to many large ones are spread over threads.
+    """
+    states = start[np.newaxis]
+    yield states
+    for slot, layer in enumerate(_tracked(layers, len(layers))):
+        is_single = layer.nodes == len(layer.visits) == 1
+        states = (
+            visit(layer.visits[0][0], states, slot) if is_single else _means(layer, slot, visit, states, side)
+        )
+        yield states
+
+
+def _means(layer: Layer, slot: int, visit: Visit, before: FloatArray, side: float) -> FloatArray:
+    """The means over the visits of one layer, some nodes at a time."""
+    means = np.zeros((layer.nodes, *before.shape[1:]))
+    height = max(1, int(_STACKED / max(before[0].size, 1)))
+
+    def add(low: int) -> None:
+        ends = [low, min(low + height, layer.nodes)]
+        for batch, nodes, places in layer.visits:
+            here = slice(*np.searchsorted(places, ends)) if height < layer.nodes else slice(0, len(places))
+            if here.start < here.stop:
+                means[places[here]] += visit(batch, before[nodes[here]], slot)
+        means[slice(*ends)] /= layer.ways
+
+    each(add, range(0, layer.nodes, height), side)
+    return means
 
 
 def elements(subset: int) -> list[int]:
@@ -120,7 +161,8 @@ def require_few(batches: int) -> None:
     if batches > MOST_BATCHES:
         raise BudgetError(
             f"batches is {batches}, but the exact mean over their orders takes 2^batches averages and is computed "
-            f'for at most {MOST_BATCHES}; try fewer batches, or descend(..., method="auto").'
+            f"for at most {MOST_BATCHES}.",
+            hint=("fewer batches", 'descend(..., {method}="auto")'),
         )
 
 
@@ -152,8 +194,8 @@ def reshuffled_mean_map(blocks: Blocks, step: float) -> MeanMap:
     if needed > available:
         raise BudgetError(
             f"batches is {batches}, and the exact mean over their orders needs {needed / 2**30:.1f} GiB of the "
-            f"{available / 2**30:.1f} GiB that this machine can spare; "
-            'try fewer batches, or descend(..., method="auto").'
+            f"{available / 2**30:.1f} GiB that this machine can spare.",
+            hint=("fewer batches", 'descend(..., {method}="auto")'),
         )
     with np.errstate(over="ignore", invalid="ignore"):
         return cheaper(blocks, step).require_finite(batches)
@@ -193,24 +235,18 @@ def over_parameters(blocks: Blocks, step: float) -> MeanMap:
     shares = [part.T @ part / count for part, count in zip(parts, blocks.divisors, strict=True)]
     visits = [_without(step * (share @ gram)) for share in shares]
 
-    def mean_of(subset: int, previous: dict[int, FloatArray]) -> FloatArray:
-        members = elements(subset)
-        mean = np.zeros((rank, rank))
-        for batch in members:
-            mean += shares[batch]
-            mean += visits[batch] @ previous[subset ^ (1 << batch)]
-        mean /= len(members)
-        return mean
+    def visit(batch: int, before: FloatArray, slot: int) -> FloatArray:
+        following = visits[batch] @ before
+        following += shares[batch]
+        return following
 
     # Means E_b over what comes before batch b, with Pi_b = I - step R'E_b R.
     prefix_means = [np.zeros((rank, rank)) for _ in parts]
-    everything = (1 << batches) - 1
-    climb = layers(list(range(batches)), np.zeros((rank, rank)), mean_of, lambda size: rank * np.cbrt(size))
-    for weight in _tracked(prefix_weights(batches), batches):
-        for subset, mean in next(climb).items():
-            for batch in elements(everything ^ subset):
-                prefix_means[batch] += weight * mean
-    total = next(climb)[everything]
+    climb = follow(subset_layers(batches, batches), visit, np.zeros((rank, rank)), rank)
+    for weight, subsets, means in zip(prefix_weights(batches), subsets_by_size(batches), climb, strict=False):
+        for batch, mean in enumerate(prefix_means):
+            mean += weight * means[(subsets >> batch & 1) == 0].sum(axis=0)
+    (total,) = next(climb)
     input_map = np.hstack(
         [
             _without(step * (mean @ gram)) @ part.T / (batches * count)
@@ -254,7 +290,7 @@ def over_samples(blocks: Blocks, step: float) -> MeanMap:
             [np.arange(0), *(np.r_[blocks.of(batch)] for batch in elements(subset))]
         ).astype(np.int64)
 
-    def mean_of(subset: int, previous: dict[int, FloatArray]) -> FloatArray:
+    def mean_of(previous: dict[int, FloatArray], subset: int) -> FloatArray:
         members = elements(subset)
         mean = np.zeros((sum(sizes[members]),) * 2)
         start = 0
@@ -279,10 +315,13 @@ def over_samples(blocks: Blocks, step: float) -> MeanMap:
         return mean
 
     def climb(members: list[int]) -> Iterator[dict[int, FloatArray]]:
-        return layers(
-            members, np.zeros((0, 0)), mean_of,
-            lambda size: float(np.cbrt(size * typical * ((size - 1) * typical) ** 2)),
-        )  # fmt: skip
+        current = {0: np.zeros((0, 0))}
+        yield current
+        for size in range(1, len(members) + 1):
+            subsets = [sum(1 << batch for batch in chosen) for chosen in combinations(members, size)]
+            side = float(np.cbrt(size * typical * ((size - 1) * typical) ** 2))
+            current = dict(zip(subsets, each(partial(mean_of, current), subsets, side), strict=True))
+            yield current
 
     to_the_middle = climb(list(range(batches)))
     longer = next(to_the_middle)
@@ -403,8 +442,9 @@ class Walk:
         """Numbers of samples or groups that each step takes, (steps,)."""
         return self.scheme.sizes(self.n) // self.scheme.rows_per_unit
 
-    def of(self, visit: Visit, start: FloatArray) -> FloatArray:
-        """The mean state after an epoch, over its orders."""
+    @cached_property
+    def layers(self) -> list[Layer]:
+        """All orders of an epoch, visit by visit."""
         scheme = self.scheme
         if not self.exists:
             raise TypeError(
@@ -412,62 +452,35 @@ class Walk:
                 "try RandomReshuffling, or simulate(...)."
             )
         if climbs(scheme):
-            return self._over_subsets(visit, start)
+            return subset_layers(self.steps, self.steps)
         if cuts_orders(scheme):
-            return self._over_sets_of_samples(visit, start)
-        if (scheme.shuffle, scheme.unit) == (Shuffle.EVERY_STEP, Unit.BATCH):
-            # Every step is the mean over the batches.
-            state = start
-            for slot in range(self.steps):
-                state = average([visit(batch, state, slot) for batch in range(self.steps)])
-            return state
+            return self._sets_of_samples()
         if scheme.shuffle is Shuffle.EVERY_STEP:
-            # Each visit is the mean over the samples that it draws.
-            return self.one_after_the_other(visit, start)
-        orders = [scheme.order(self.n)] if scheme.shuffle is Shuffle.NEVER else scheme.orders(self.n)
-        return average([_along(order, visit, start) for order in orders])
+            # A visit to samples is the mean over those that it draws.
+            return repeated(self.steps if scheme.unit is Unit.BATCH else 1, self.steps)
+        if scheme.shuffle is Shuffle.NEVER:
+            here = np.zeros(1, dtype=np.int64)
+            return [Layer(1, 1, [(batch, here, here)]) for batch in scheme.order(self.n).tolist()]
+        orders, made = np.array(scheme.orders(self.n)), []
+        for slot, visited in enumerate(orders.T):
+            places = [(int(batch), np.flatnonzero(visited == batch)) for batch in np.unique(visited)]
+            visits = [(batch, place if slot else np.zeros_like(place), place) for batch, place in places]
+            made.append(Layer(len(orders), 1, visits))
+        return made
 
-    def one_after_the_other(self, visit: Visit, start: FloatArray) -> FloatArray:
-        """The state after as many visits as an epoch has, all of which are alike."""
-        return _along(range(self.steps), visit, start)
-
-    def _over_subsets(self, visit: Visit, start: FloatArray) -> FloatArray:
-        """Up the subset lattice: the mean over the orders of S is that over which batch of S comes last."""
-        require_few(self.steps)
-
-        def mean_of(subset: int, previous: dict[int, FloatArray]) -> FloatArray:
-            slot = subset.bit_count() - 1
-            return average(
-                [visit(batch, previous[subset ^ (1 << batch)], slot) for batch in elements(subset)]
-            )
-
-        climb = layers(list(range(self.steps)), start, mean_of)
-        for current in track(climb, self.steps + 1, "averaging orders"):
-            end = current
-        return end[(1 << self.steps) - 1]
-
-    def _over_sets_of_samples(self, visit: Visit, start: FloatArray) -> FloatArray:
+    def _sets_of_samples(self) -> list[Layer]:
         """Up the lattice of sets of samples: the mean over the ways into a set is that over its last batch."""
         numbers = {units: number for number, (units, _) in enumerate(self.drawn_units)}
-        current = {frozenset[int](): start}
-        taken = 0
-        for slot, size in enumerate(self.units_taken.tolist()):
-            taken, previous = taken + size, current
-            current = {
-                frozenset(samples): average(
-                    [
-                        visit(numbers[last], previous[frozenset(samples).difference(last)], slot)
-                        for last in combinations(samples, size)
-                    ]
-                )
-                for samples in combinations(range(self._units), taken)
-            }
-        return average(list(current.values()))
-
-
-def _along(order: Iterable[int], visit: Visit, start: FloatArray) -> FloatArray:
-    """The state after visits in this order."""
-    state = start
-    for slot, batch in enumerate(order):
-        state = visit(int(batch), state, slot)
-    return state
+        before, taken, made = {frozenset[int](): 0}, 0, []
+        for size in self.units_taken.tolist():
+            taken += size
+            every = combinations(range(self._units), taken)
+            after = {frozenset(samples): number for number, samples in enumerate(every)}
+            ways: dict[int, list[tuple[int, int]]] = {}
+            for samples, end in after.items():
+                for last in combinations(sorted(samples), size):
+                    ways.setdefault(numbers[last], []).append((before[samples.difference(last)], end))
+            visits = [(batch, *np.array(pairs).T) for batch, pairs in ways.items()]
+            made.append(Layer(len(after), sum(map(len, ways.values())) // len(after), visits))
+            before = after
+        return made

@@ -19,7 +19,6 @@ overshoot 2 to 8 times: 10 (L = 4), 60 to 400 (L = 6), 200 to 1e4 (L = 8), 300 t
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -31,6 +30,7 @@ from reshuffle._budget import A_SECOND, AT_ONCE, CALL, require_affordable, warn_
 from reshuffle._linalg import few_threads, graded_svd, norms
 from reshuffle._progress import track
 from reshuffle._uncertainty import MOST_GROUPS, error_of_mean, further_rounds, number_of_groups, quantile
+from reshuffle.epoch.averaging.lattice import follow, subset_layers
 from reshuffle.epoch.epoch_map import EpochMap, MeanMap, mean_of
 from reshuffle.epoch.visits import ScaledBlocks, Visits
 from reshuffle.problem.row_space import Blocks
@@ -88,9 +88,16 @@ def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: "Accu
     """
     drawn = _Draws(visits, force, draw, wanted)
     if wanted.rtol < drawn.error < np.inf and not drawn.explodes:
-        advice = "try a larger budget, a larger rtol or a smaller step"
-        warn_out_of_reach(drawn.error, "sampling", wanted.rtol, advice)
+        hint = "a larger {budget}", "a larger {rtol}", "a smaller step"
+        warn_out_of_reach(drawn.error, "sampling", wanted.rtol, hint)
     return drawn.maps
+
+
+def stacked_pairs(dimension: int, rows: int) -> int:
+    """The number of pairs of orders that are followed at once."""
+    # Of features that are all zero nothing is stacked.
+    each = max(8.0 * dimension * (4 * dimension + 2 * rows), 1.0)
+    return max(1, int(min(_STACKED_BYTES / each, _MOST_STACKED) / 2))
 
 
 class _Draws:
@@ -113,9 +120,7 @@ class _Draws:
         # One pair for each group is followed in any case, and its map is stored twice.
         size = 2 * 8.0 * d * (d + 1 + rows)
         groups = number_of_groups(stack_flops(1), size, max(wanted.budget, A_SECOND))
-        # Of features that are all zero nothing is stacked.
-        each = max(8.0 * d * (4 * d + 2 * rows), 1.0)
-        pairs = max(1, int(min(_STACKED_BYTES / each, _MOST_STACKED) / 2))
+        pairs = stacked_pairs(d, rows)
         while pairs > 1 and groups * stack_flops(pairs) > max(wanted.budget, AT_ONCE):
             pairs //= 2
         self._kernel, self._entries = np.zeros((groups, d, d)), np.zeros((groups, d, 1 + rows))
@@ -123,7 +128,7 @@ class _Draws:
         expense = groups * stack_flops(pairs)
         require_affordable(
             expense, wanted.budget, "the mean over a few drawn orders",
-            "try a larger budget, or fewer rows or features",
+            ("a larger {budget}", "fewer rows or features"),
         )  # fmt: skip
         left, rounds = wanted.budget, 1
         while rounds:
@@ -167,7 +172,8 @@ class _Draws:
             self._rounds += rounds
             # An average has no decay rate of its own.
             state = np.arange(self._visits.plain_dimension)
-            losses = np.array([_loss(one.part(state)) for one in self.maps])
+            parts = [one.part(state) for one in self.maps]
+            losses = np.array([scaled_losses(one.left, one.right, one.kernel) for one in parts])
             self.error = drawn_rate_error(losses, self._visits.rank)
 
 
@@ -229,14 +235,15 @@ def _backwards(
     return kernel
 
 
-def _loss(once: EpochMap) -> FloatArray:
-    """The graded D, but that no grade is so small beside the largest that its eigenvalues are lost to rounding.
+def scaled_losses(left: FloatArray, right: FloatArray, kernels: FloatArray) -> FloatArray:
+    """D = L K R for kernels (..., d, d), as small to the right as to the left.
 
-    The share of error of a slow mode does not depend on how slow it is.
+    No mode is so slow beside the fastest that its eigenvalue is lost to rounding: the share of error of a slow mode
+    does not depend on how slow it is.
     """
-    roots = np.sqrt(once.left) * np.sqrt(once.right)
-    roots = np.maximum(roots, _SMALLEST_ROOT * roots.max(initial=0.0) * (once.left > 0))
-    return np.asarray(roots[:, np.newaxis] * once.kernel * roots)
+    roots = np.sqrt(left) * np.sqrt(right)
+    roots = np.maximum(roots, _SMALLEST_ROOT * roots.max(initial=0.0) * (left > 0))
+    return np.asarray(roots[:, np.newaxis] * kernels * roots)
 
 
 def drawn_rate_error(losses: FloatArray, modes: int) -> float:
@@ -433,38 +440,22 @@ def over_orders(kernels: FloatArray, grades: FloatArray) -> FloatArray:
     """
     blocks = len(kernels)
     # Blocks in the later half of an order: any subset of so many follows on its complement.
-    *_, layer, later = subset_layers(kernels, grades, (blocks + 1) // 2)
+    *_, layer, later = subset_means(kernels, grades, (blocks + 1) // 2)
     # The complements of ascending subsets descend.
     earlier = (later if blocks % 2 == 0 else layer)[::-1]
     return np.asarray((later + earlier - (later * grades) @ earlier).mean(axis=0))
 
 
-def subset_layers(kernels: FloatArray, grades: FloatArray, most: int) -> Iterator[FloatArray]:
+def subset_means(kernels: FloatArray, grades: FloatArray, most: int) -> Iterator[FloatArray]:
     """K (subsets, ..., d, d) of the mean over orders of all subsets of 0, 1, ..., most of the maps I - L K_i R.
 
     Kernels are (L, ..., d, d), with grades L R (d,). Subsets are ascending binary numbers.
     """
-    after, layer = np.eye(len(grades)) - kernels * grades, np.zeros((1, *kernels.shape[1:]))
-    yield layer
-    for size, (inside, members) in enumerate(_subsets(len(kernels), most), 1):
-        following = np.tensordot(inside / size, kernels, 1)
-        for one, (with_it, without) in zip(after / size, members, strict=True):
-            following[with_it] += one @ layer[without]
-        layer = following
-        yield layer
+    after = np.eye(len(grades)) - kernels * grades
 
+    def visit(number: int, before: FloatArray, slot: int) -> FloatArray:
+        following: FloatArray = after[number] @ before
+        following += kernels[number]
+        return following
 
-@lru_cache(maxsize=1)
-def _subsets(count: int, most: int) -> list[tuple[IntArray, list[tuple[IntArray, IntArray]]]]:
-    """Members (subsets, count) of all subsets of each size; for each, the subsets with it, and those without it."""
-    every, found = np.arange(1 << count), []
-    sizes = np.array([subset.bit_count() for subset in every.tolist()])
-    places = np.empty(len(every), dtype=np.int64)
-    for size in range(1, most + 1):
-        before, subsets = every[sizes == size - 1], every[sizes == size]
-        places[before] = np.arange(len(before))
-        inside = subsets[:, np.newaxis] >> np.arange(count) & 1
-        chosen = [np.flatnonzero(column) for column in inside.T]
-        rest = [places[subsets[some] ^ (1 << number)] for number, some in enumerate(chosen)]
-        found.append((inside, list(zip(chosen, rest, strict=True))))
-    return found
+    return follow(subset_layers(len(kernels), most), visit, np.zeros(kernels.shape[1:]))

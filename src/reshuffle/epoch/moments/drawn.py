@@ -22,7 +22,7 @@ from reshuffle._budget import A_SECOND, AT_ONCE, CALL, require_affordable
 from reshuffle._linalg import few_threads, graded_svd
 from reshuffle._progress import track
 from reshuffle._uncertainty import MOST_GROUPS, error_of_mean, further_rounds
-from reshuffle.epoch.averaging.sampling import Orders, follow_each
+from reshuffle.epoch.averaging.sampling import Orders, follow_each, stacked_pairs
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.lattice import is_stationary
 from reshuffle.epoch.moments.stationary import Lyapunov, limit_of, perron
@@ -49,8 +49,6 @@ _SETTLED = 1e-7
 _NEW_EPOCHS = 30
 """Epochs after which nearly all that a linear map does to the moments of later ones is known."""
 _MOST_BYTES = 2e9
-_STACKED_BYTES = 2e7
-_MOST_STACKED = 256
 
 Answer = TypeVar("Answer")
 
@@ -59,14 +57,8 @@ def draw_flops(pairs: float, dimension: int, rows: int, steps: int) -> float:
     """Operations of drawing so many pairs of orders, calls included."""
     d = float(dimension)
     each = 8.0 * rows * d * d + 10.0 * steps * d * d + 12.0 * d**3
-    stacks = np.ceil(pairs / _stacked_pairs(dimension, rows))
+    stacks = np.ceil(pairs / stacked_pairs(dimension, rows))
     return float(2 * pairs * each + 10 * CALL * steps * stacks)
-
-
-def _stacked_pairs(dimension: int, rows: int) -> int:
-    """The number of pairs that are followed at once."""
-    each = max(8.0 * dimension * (4 * dimension + 2 * rows), 1.0)
-    return max(1, int(min(_STACKED_BYTES / each, _MOST_STACKED) / 2))
 
 
 def follow_flops(orders: float, dimension: int, epochs: FloatArray) -> float:
@@ -253,7 +245,7 @@ class CentredDraws:
 
     def more(self, pairs: int) -> None:
         """Draw so many more pairs for each group."""
-        at_once = _stacked_pairs(self._visits.dimension, len(self._visits.blocks.rows))
+        at_once = stacked_pairs(self._visits.dimension, len(self._visits.blocks.rows))
         sizes = [min(at_once, pairs - done) for done in range(0, pairs, at_once)]
         tasks = [(group, size) for group in range(len(self._drawn)) for size in sizes]
         waiting: list[tuple[int, Orders]] = []
@@ -345,7 +337,7 @@ class CentredDraws:
             price(_FIRST_PAIRS),
             budget,
             "the mean square from a few drawn orders",
-            "try fewer rows or features, a larger budget, or expected_risk at the epochs of interest",
+            ("fewer rows or features", "a larger {budget}", "{expected_risk} at the epochs of interest"),
         )
         known = self._draw_until(found, price, _FIRST_PAIRS, budget)
         return rate(self.maps), known

@@ -16,19 +16,18 @@ as the modes are slow. Nodes are stacked: one product serves all subsets that ba
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from itertools import combinations
-from typing import NamedTuple, TypeAlias
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._budget import CALL
 from reshuffle._linalg import few_threads
-from reshuffle.epoch.averaging.lattice import Walk, climbs, fits_in_memory, require_few
+from reshuffle.epoch.averaging.lattice import Walk, climbs, fits_in_memory, follow
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs, MeanVisits, Visits
-from reshuffle.schemes.base import Shuffle, Unit
+from reshuffle.schemes.base import Shuffle
 
 _FEW_ROWS = 0.6
 """Rows of a batch, relative to the rank, below which two products with them are cheaper than one with their Gram
@@ -37,6 +36,8 @@ _NEAR_BYTES = 1.2e5
 """Memory of the matrices that are averaged at once: little enough to stay near a core."""
 _CALLS = 3
 """Calls with small matrices that the visits to a batch take, for some nodes at once."""
+_UNCHANGED = 1e-15
+"""Relative change in an epoch below which the next ones are not worth their time."""
 
 
 def flops(walk: Walk, dimension: int, rank: int, rows: float, count: int = 1) -> float:
@@ -51,81 +52,6 @@ def flops(walk: Walk, dimension: int, rank: int, rows: float, count: int = 1) ->
     products = count * (4 * first * rank * d + 2 * first * rank**2 + 40 * d * d)
     at_once = max(1.0, _NEAR_BYTES / max(each, 1.0))
     return float(walk.visits * products + _CALLS * CALL * max(walk.visits / at_once, walk.steps**2))
-
-
-class Layer(NamedTuple):
-    """One visit of all orders: `ways` visits (batch, nodes before, nodes after) lead to a node, equally likely."""
-
-    nodes: int
-    ways: int
-    visits: list[tuple[int, IntArray, IntArray]]
-
-
-@lru_cache(maxsize=4)
-def layers(walk: Walk) -> list[Layer]:
-    """All orders of an epoch, visit by visit.
-
-    >>> import reshuffle as rs
-    >>> [layer.nodes for layer in layers(Walk(rs.RandomReshuffling(4), 8))]
-    [4, 6, 4, 1]
-    """
-    shuffle, unit = walk.scheme.shuffle, walk.scheme.unit
-    if shuffle is Shuffle.EVERY_EPOCH:
-        return _subsets(walk.steps) if unit is Unit.BATCH else _sets_of_samples(walk)
-    if shuffle is Shuffle.EVERY_STEP:
-        here, batches = np.zeros(1, dtype=np.int64), walk.steps if unit is Unit.BATCH else 1
-        visits = [(batch, here, here) for batch in range(batches)]
-        return [Layer(1, batches, visits)] * walk.steps
-    listed = shuffle is Shuffle.FROM_A_LIST
-    orders = np.array(walk.scheme.orders(walk.n) if listed else [walk.scheme.order(walk.n)])
-    made = []
-    for slot, visited in enumerate(orders.T):
-        places = [(int(batch), np.flatnonzero(visited == batch)) for batch in np.unique(visited)]
-        visits = [(batch, place if slot else np.zeros_like(place), place) for batch, place in places]
-        made.append(Layer(len(orders), 1, visits))
-    return made
-
-
-@lru_cache(maxsize=4)
-def _subsets(batches: int) -> list[Layer]:
-    require_few(batches)
-    made, (before, *others) = [], subsets_by_size(batches)
-    for size, after in enumerate(others, 1):
-        visits = []
-        for batch in range(batches):
-            ends = np.flatnonzero(after >> batch & 1)
-            visits.append((batch, np.searchsorted(before, after[ends] ^ (1 << batch)), ends))
-        made.append(Layer(len(after), size, visits))
-        before = after
-    return made
-
-
-def subsets_by_size(batches: int) -> list[IntArray]:
-    """Subsets of the batches as bits, ascending, for every size from none to all.
-
-    >>> [some.tolist() for some in subsets_by_size(2)]
-    [[0], [1, 2], [3]]
-    """
-    every = np.arange(2**batches)
-    sizes = sum((every >> batch & 1 for batch in range(batches)), np.zeros_like(every))
-    return [every[sizes == size] for size in range(batches + 1)]
-
-
-def _sets_of_samples(walk: Walk) -> list[Layer]:
-    numbers = {units: number for number, (units, _) in enumerate(walk.drawn_units)}
-    before, taken, made = {frozenset[int](): 0}, 0, []
-    for size in walk.units_taken.tolist():
-        taken += size
-        every = combinations(range(walk.n // walk.scheme.rows_per_unit), taken)
-        after = {frozenset(samples): number for number, samples in enumerate(every)}
-        ways: dict[int, list[tuple[int, int]]] = {}
-        for samples, end in after.items():
-            for last in combinations(sorted(samples), size):
-                ways.setdefault(numbers[last], []).append((before[samples.difference(last)], end))
-        visits = [(batch, *np.array(pairs).T) for batch, pairs in ways.items()]
-        made.append(Layer(len(after), sum(map(len, ways.values())) // len(after), visits))
-        before = after
-    return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,7 +185,7 @@ class EpochMoments:
 
     def __init__(self, timeline: Timeline, inputs: Inputs, epoch: int = 0):
         self.walk, self.visits, self.inputs = timeline.walk, timeline.visits(epoch), inputs
-        self.layers = layers(self.walk)
+        self.layers = self.walk.layers
         self.rank, self.dimension = self.visits.rank, self.visits.dimension
         self.units, self.grades = self.visits.right, self.visits.left * self.visits.right
         # A batch may be visited more than once: then E z eta' is followed visit by visit.
@@ -363,13 +289,11 @@ class EpochMoments:
 
     def follow(self, states: FloatArray, entry: Entry | None = None) -> list[FloatArray]:
         """The sum of the visits in the means of states (c, d), one a row: (nodes, c, d), layer by layer."""
-        changes = [np.zeros((1, *states.shape))]
-        for slot, layer in enumerate(self.layers):
-            total = np.zeros((layer.nodes, *states.shape))
-            for batch, before, after in layer.visits:
-                total[after] += self.visited(states, changes[-1][before], batch, slot, entry)
-            changes.append(total / layer.ways)
-        return changes
+
+        def visit(batch: int, change: FloatArray, slot: int) -> FloatArray:
+            return self.visited(states, change, batch, slot, entry)
+
+        return list(follow(self.layers, visit, np.zeros_like(states)))
 
     def visited(
         self, states: FloatArray, change: FloatArray, batch: int, slot: int, entry: Entry | None = None
@@ -533,6 +457,12 @@ class DrawnSteps(EpochMoments):
         return squares, W @ (cross.T @ U) / n, inputs.noise**2 / n * W
 
 
-def is_stationary(now: FloatArray, before: FloatArray, tolerance: float) -> bool:
+def is_stationary(now: FloatArray, before: FloatArray, tolerance: float = _UNCHANGED) -> bool:
     """True if nothing has changed by more than a share of the largest entry."""
     return bool(np.abs(now - before).max(initial=0.0) <= tolerance * np.abs(now).max(initial=0.0))
+
+
+def distance(here: FloatArray, end: FloatArray) -> float:
+    """The distance of a matrix that seems stationary from its limit, relative to its size."""
+    size = float(np.abs(here).max(initial=0.0))
+    return float(np.abs(here - end).max(initial=0.0)) / size if size else 0.0

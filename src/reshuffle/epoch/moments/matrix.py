@@ -15,9 +15,10 @@ import numpy as np
 from reshuffle._arrays import FloatArray
 from reshuffle._budget import CALL
 from reshuffle._linalg import few_threads
-from reshuffle.epoch.averaging.lattice import climbs
+from reshuffle.epoch.averaging.lattice import climbs, subsets_by_size
 from reshuffle.epoch.epoch_map import EpochMap
-from reshuffle.epoch.moments.lattice import EpochMoments, epoch_moments, flops, subsets_by_size
+from reshuffle.epoch.moments.lattice import EpochMoments, epoch_moments, flops
+from reshuffle.epoch.moments.stationary import Packing
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs
 
@@ -65,7 +66,7 @@ def congruence_change(timeline: Timeline) -> Callable[[FloatArray], FloatArray]:
     visits = timeline.visits(0)
     if not is_written_out(timeline):
         return epoch_moments(timeline, Inputs(np.zeros(visits.rank))).congruence_change
-    change, packing = _written_out_first(timeline), Packing(visits.right)
+    change, packing = _written_out_first(timeline), Packing(np.outer(visits.right, visits.right))
 
     def applied(matrix: FloatArray) -> FloatArray:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -78,29 +79,6 @@ def congruence_change(timeline: Timeline) -> Callable[[FloatArray], FloatArray]:
 def _written_out_first(timeline: Timeline) -> FloatArray:
     """T - I of the first epoch: the rate and the gain need it, one after the other."""
     return written_out(epoch_moments(timeline, Inputs(np.zeros(timeline.visits(0).rank))))
-
-
-class Packing:
-    """The upper half of R M R as a vector, for symmetric M (d, d)."""
-
-    def __init__(self, units: FloatArray):
-        self._scales, self.upper = np.outer(units, units), np.triu_indices(len(units))
-        self.size = len(self.upper[0])
-
-    def packed(self, matrix: FloatArray) -> FloatArray:
-        """The entries (d (d + 1) / 2,)."""
-        return np.asarray((matrix * self._scales)[self.upper])
-
-    def unpacked(self, entries: FloatArray) -> FloatArray:
-        """The matrix of these entries.
-
-        >>> Packing(np.ones(2)).unpacked(np.array([1.0, 2.0, 3.0]))
-        array([[1., 2.],
-               [2., 3.]])
-        """
-        matrix = np.zeros_like(self._scales)
-        matrix[self.upper] = entries
-        return np.asarray((matrix + np.triu(matrix, 1).T) / self._scales)
 
 
 def written_out(moments: EpochMoments) -> FloatArray:
@@ -144,7 +122,11 @@ class FarMoments:
 
     def __init__(self, moments: EpochMoments, once: EpochMap, start: FloatArray):
         inputs, self._d = moments.inputs, moments.dimension
-        self._moments, self._start, self._packing = moments, start, Packing(moments.units)
+        self._moments, self._start, self._packing = (
+            moments,
+            start,
+            Packing(np.outer(moments.units, moments.units)),
+        )
         self._is_noisy = inputs.noise > 0
         if inputs.given is not None:
             once = once.with_inputs(np.concatenate([[inputs.constant], inputs.given])[:, np.newaxis])

@@ -19,6 +19,9 @@ from reshuffle._arrays import AnyArray, FloatArray
 from reshuffle._linalg import few_threads
 from reshuffle._progress import track
 from reshuffle.epoch.epoch_map import EpochMap
+from reshuffle.epoch.moments.lattice import epoch_moments
+from reshuffle.epoch.timeline import Timeline
+from reshuffle.epoch.visits import Inputs
 
 Map = Callable[[FloatArray], FloatArray]
 
@@ -149,6 +152,27 @@ def _is_definite(units: FloatArray, matrix: FloatArray) -> bool:
     return len(values) == 0 or bool(values[0] > _NOTHING * values[-1])
 
 
+def stationary(
+    timeline: Timeline, inputs: Inputs, begin: FloatArray, centred: bool = False
+) -> tuple[FloatArray, FloatArray, float]:
+    """The limits of M or V (d, d) and of C or m from [M, C] or [V, m], and the error of the first; inf if none."""
+    d = len(begin)
+    if not timeline.converges:
+        return np.full((d, d), np.inf), np.full((d, begin.shape[1] - d), np.inf), 0.0
+    once, start = timeline.map(0), begin[:, :d]
+    if inputs.given is not None:
+        once = once.with_inputs(np.concatenate([[inputs.constant], inputs.given])[:, np.newaxis])
+    cross = once.fixed_point()
+    cross[:, 1:] *= inputs.noise
+    if centred:
+        # What orders do to the way there is what they would do to a covariance.
+        apart = begin[:, d:] - cross
+        start = start + apart @ apart.T
+    change = epoch_moments(timeline, inputs).change_beside(cross, centred)
+    matrix, error = fixed_point(change, MeanPart(once), start)
+    return matrix, cross, error
+
+
 def limit_of(once: Map, units: FloatArray, tolerance: float = _CONVERGED) -> tuple[FloatArray, float]:
     """The limit of an affine map of matrices (d, d) from zero, and its relative error; inf if it grows."""
     matrix, scales = np.zeros((len(units), len(units))), np.outer(units, units)
@@ -236,28 +260,45 @@ def perron(forth: Map, back: Map, dimension: int) -> tuple[float, FloatArray, Fl
     >>> value, abs(right).item(), abs(left).item()
     (0.5, 1.0, 1.0)
     """
-    upper = np.triu_indices(dimension)
     # Entries off the diagonal count twice in the trace of a product.
-    weights = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
+    packing = Packing(np.sqrt(2 - np.eye(dimension)))
 
-    def unpacked(packed: FloatArray) -> FloatArray:
-        matrix = np.zeros((dimension, dimension))
-        matrix[upper] = packed / weights
-        return matrix + np.triu(matrix, 1).T
+    def packed(of: Map) -> Map:
+        return lambda entries: packing.packed(of(packing.unpacked(entries)))
 
-    def packing(of: Map) -> Map:
-        return lambda packed: of(unpacked(packed))[upper] * weights
-
-    size = len(weights)
-    if size <= _WRITTEN_OUT:
-        written = np.array([packing(forth)(unit) for unit in np.eye(size)]).T
+    if packing.size <= _WRITTEN_OUT:
+        written = np.array([packed(forth)(unit) for unit in np.eye(packing.size)]).T
         values, lefts, rights = scipy.linalg.eig(written, left=True, check_finite=False)
         place = int(np.argmax(values.real))
-        return float(values[place].real), unpacked(rights[:, place].real), unpacked(lefts[:, place].real)
-    start = np.eye(dimension)[upper]
-    value, right = _largest(packing(forth), start)
-    _, left = _largest(packing(back), start)
-    return value, unpacked(right), unpacked(left)
+        right, left = (packing.unpacked(some[:, place].real) for some in (rights, lefts))
+        return float(values[place].real), right, left
+    start = packing.packed(np.eye(dimension))
+    value, right = _largest(packed(forth), start)
+    _, left = _largest(packed(back), start)
+    return value, packing.unpacked(right), packing.unpacked(left)
+
+
+class Packing:
+    """The upper half of a symmetric matrix (d, d) as a vector, its entries times `scales` (d, d)."""
+
+    def __init__(self, scales: FloatArray):
+        self._scales, self.upper = scales, np.triu_indices(len(scales))
+        self.size = len(self.upper[0])
+
+    def packed(self, matrix: FloatArray) -> FloatArray:
+        """The entries (d (d + 1) / 2,)."""
+        return np.asarray((matrix * self._scales)[self.upper])
+
+    def unpacked(self, entries: FloatArray) -> FloatArray:
+        """The matrix of these entries.
+
+        >>> Packing(np.ones((2, 2))).unpacked(np.array([1.0, 2.0, 3.0]))
+        array([[1., 2.],
+               [2., 3.]])
+        """
+        matrix = np.zeros_like(self._scales)
+        matrix[self.upper] = entries
+        return np.asarray((matrix + np.triu(matrix, 1).T) / self._scales)
 
 
 def _largest(of: Map, start: FloatArray) -> tuple[float, FloatArray]:

@@ -14,8 +14,7 @@ from reshuffle.free.checks import (
     size,
 )
 from reshuffle.free.checks import weights as mass_weights
-from reshuffle.free.laws.law import Law, Pairs
-from reshuffle.free.recurrence import recurrence_of_points
+from reshuffle.free.laws.law import Law, Pairs, recurrence_of_points
 
 
 class Discrete(Law):

@@ -1,10 +1,11 @@
-"""From a linear pencil to its resolvent: the joint fixed point of all variables, followed to the real axis.
+"""The joint fixed point of all variables of a linear pencil, followed to the real axis.
 
-`Engine` puts the parts together: transforms of single laws, their joint system, the path, what is told from
-neighbours where the system is singular, and the atoms.
+`system` has the fixed-point systems, `continuation` the path from high above the axis to a point, `axis` solutions
+along the axis, `atoms` the masses of points. The names here serve packages with systems of their own.
 """
 
-from reshuffle.free.solver.continuation import Resolved
-from reshuffle.free.solver.resolvent import Engine
+from reshuffle.free.solver.axis import AxisSolver
+from reshuffle.free.solver.continuation import Resolved, follow, resolved
+from reshuffle.free.solver.system import RationalR, inverse, krylov_solve
 
-__all__ = ["Engine", "Resolved"]
+__all__ = ["AxisSolver", "RationalR", "Resolved", "follow", "inverse", "krylov_solve", "resolved"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,9 @@ from reshuffle.free.expression import Expression
 from reshuffle.free.laws import Law
 from reshuffle.free.laws.law import haar
 from reshuffle.free.solver.continuation import limit
-from reshuffle.free.solver.resolvent import Engine
+
+if TYPE_CHECKING:
+    from reshuffle.free.spectrum import Engine
 
 SMALLEST = 1e-9
 FEW = 12
@@ -39,7 +42,7 @@ class _Trial:
     eigenvalues: Real
 
 
-def atoms(engine: Engine, size: int) -> Pairs:
+def atoms(engine: "Engine", size: int) -> Pairs:
     """Return pairs (location, mass), from left to right.
 
     Kernels of expressions in free variables intersect only for reasons of dimension (Arizmendi, Cebron,
@@ -84,14 +87,14 @@ def atoms(engine: Engine, size: int) -> Pairs:
     return tuple((place, mass) for place, mass in pairs if mass > SMALLEST)
 
 
-def light_eigenvalues(engine: Engine, size: int) -> Real:
+def light_eigenvalues(engine: "Engine", size: int) -> Real:
     """Return sorted eigenvalues of a matrix in which every atom of the variables occurs, however light it is."""
     laws = engine.expression.family.laws if engine.expression.family else ()
     nothing = np.zeros(sum(_free_counts(law) for law in laws), dtype=int)
     return _trials(engine.expression, laws, _rows(laws, size), nothing, 0)[0].eigenvalues
 
 
-def _limit_mass(engine: Engine, place: float, distance: float) -> float:
+def _limit_mass(engine: "Engine", place: float, distance: float) -> float:
     """Return the mass at a place, from points above it that are closer than the next atom, at ``distance``."""
     mass = residues(lambda z: engine.trace(z, strict=False).value, np.array([place]), distance)
     return float(mass[0].real)

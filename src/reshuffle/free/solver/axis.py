@@ -1,7 +1,7 @@
-"""Solutions along the real axis, each a start of Newton's method at the points beside it.
+"""Solutions along the real axis, each a start of Newton's method at neighbouring points.
 
-`Guides` interpolates known solutions. `folds` finds the ends of a spectrum, where the real solutions turn back, by
-Newton's method. `Sheet` solves along the axis with both. `Chart` writes the resolvent there as Chebyshev series:
+`KnownSolutions` interpolates between solutions, `find_folds` finds the ends of a spectrum, where two solutions
+meet, and `AxisSolver` solves along the axis with both. `ChebyshevCache` holds the resolvent as Chebyshev series:
 thousands of points for the price of a few hundred.
 """
 
@@ -49,7 +49,7 @@ LARGEST = 1_000_000
 """Numbers that are kept."""
 DARK = 1e-9
 """Imaginary part of the trace, in the same units, of what is outside of the spectrum."""
-BESIDE, ALIKE = 1e-3, 0.3
+NEAR_FOLD, ALIKE = 1e-3, 0.3
 """Of the way to a fold, and of what is left of it: where solutions are compared, and how far they may differ."""
 
 # Chebyshev series
@@ -63,7 +63,7 @@ TAIL, NOISE = 1e-13, 1e-11
 Solve = Callable[[Real], tuple[Complex, Real]]
 
 
-class Guides:
+class KnownSolutions:
     """Solutions at points of the real axis, and the ends of the spectrum as far as they are known.
 
     Attributes
@@ -72,13 +72,13 @@ class Guides:
         Sorted.
     edges : (m,)
         Where the spectrum ends, sorted. Beside one the unknowns are analytic in the root of the distance to it.
-    turns : (k,)
+    folds : (k,)
         Those edges at which the unknowns are known too: there the Jacobian is singular.
     """
 
     def __init__(self, unknowns: int):
         self.points, self.unknowns = np.zeros(0), np.zeros((0, unknowns), dtype=complex)
-        self.edges, self.turns, self.turned = self.points, self.points, self.unknowns
+        self.edges, self.folds, self.fold_unknowns = self.points, self.points, self.unknowns
         self._all = self.points, self.unknowns
 
     def add(self, points: Real, unknowns: Complex) -> NDArray[np.int_]:
@@ -93,24 +93,24 @@ class Guides:
         """Interpolate beside these points in the root of the distance to them."""
         self.edges = np.unique(np.concatenate([self.edges, edges]))
 
-    def turn(self, edges: Real, unknowns: Complex) -> None:
+    def add_folds(self, edges: Real, unknowns: Complex) -> None:
         """Mark edges at which the unknowns (edges, unknowns) are known."""
-        fresh = ~np.isin(edges, self.turns)
-        self.turns = np.concatenate([self.turns, edges[fresh]])
-        self.turned = np.concatenate([self.turned, unknowns[fresh]])
+        fresh = ~np.isin(edges, self.folds)
+        self.folds = np.concatenate([self.folds, edges[fresh]])
+        self.fold_unknowns = np.concatenate([self.fold_unknowns, unknowns[fresh]])
         self.mark(edges)
         self._merge()
 
-    def forget(self, edges: Real) -> None:
+    def remove(self, edges: Real) -> None:
         """Take back what was marked."""
-        kept = ~np.isin(self.turns, edges)
-        self.turns, self.turned = self.turns[kept], self.turned[kept]
+        kept = ~np.isin(self.folds, edges)
+        self.folds, self.fold_unknowns = self.folds[kept], self.fold_unknowns[kept]
         self.edges = self.edges[~np.isin(self.edges, edges)]
         self._merge()
 
     def _merge(self) -> None:
-        points, order = np.unique(np.concatenate([self.points, self.turns]), return_index=True)
-        self._all = points, np.concatenate([self.unknowns, self.turned])[order]
+        points, order = np.unique(np.concatenate([self.points, self.folds]), return_index=True)
+        self._all = points, np.concatenate([self.unknowns, self.fold_unknowns])[order]
 
     def predicted(self, x: Real) -> tuple[Complex, Real, NDArray[np.bool_]]:
         """Return unknowns interpolated at x, how much those of the two nearest points differ, and where to try.
@@ -196,7 +196,7 @@ class Folds:
     steps: int
 
 
-def folds(system: PencilSystem, inside: Real, outside: Real, unknowns: Complex) -> Folds:
+def find_folds(system: PencilSystem, inside: Real, outside: Real, unknowns: Complex) -> Folds:
     """Return the folds between points (n,) inside and outside of the spectrum, from solutions at the former.
 
     At a regular end two solutions meet, conjugates of each other inside and real outside, and the Jacobian is
@@ -330,7 +330,7 @@ def _inner(row: Complex, vectors: Complex) -> Complex:
 
 
 @dataclass(frozen=True)
-class Landings:
+class AxisSolution:
     """Values of the resolvent's corner, their errors (inf where a point failed) and the Newton steps they took.
 
     The unknowns (n, unknowns) belong to the values, and are nan where a point failed.
@@ -342,7 +342,7 @@ class Landings:
     steps: int
 
 
-class Sheet:
+class AxisSolver:
     """The solution on the real axis, a sheet of an analytic function, by as few paths as its points allow.
 
     One point in a few is followed from above. Between them the unknowns are interpolated, and Newton's method ends
@@ -360,7 +360,7 @@ class Sheet:
 
     def __init__(self, system: PencilSystem, corner: int):
         self.system, self.corner = system, corner
-        self.guides = Guides(system.unknowns)
+        self.known = KnownSolutions(system.unknowns)
         self.values = np.zeros((0, corner, corner), dtype=complex)
         self.errors = np.zeros(0)
         self.steps = 0
@@ -368,9 +368,9 @@ class Sheet:
     @property
     def points(self) -> Real:
         """What is remembered, sorted."""
-        return self.guides.points
+        return self.known.points
 
-    def solve(self, x: Real) -> Landings:
+    def solve(self, x: Real) -> AxisSolution:
         """Return the resolvent's corner at real points (n,); points that were asked for before are remembered."""
         before = self.steps
         result = _Gathered(len(x), self.corner, self.system.unknowns)
@@ -379,7 +379,7 @@ class Sheet:
             for stride in (SPARSE, 2):
                 waiting = self._from_neighbours(x, waiting, result)
                 if stride < SPARSE and len(waiting) >= FEWEST:
-                    self._look_for_folds(x[waiting])
+                    self._find_folds(x[waiting])
                     waiting = self._from_neighbours(x, waiting, result)
                 if len(waiting) < FEWEST:
                     break
@@ -391,7 +391,7 @@ class Sheet:
                 waiting = waiting[~chosen]
             waiting = self._from_neighbours(x, waiting, result)
         self._from_above(x, waiting, result)
-        return Landings(result.values, result.errors, result.unknowns, self.steps - before)
+        return AxisSolution(result.values, result.errors, result.unknowns, self.steps - before)
 
     def ends(self, outside: Real, inside: Real) -> Real:
         """Return where the spectrum ends between points (n,) outside and inside of it, nan where it is no fold.
@@ -399,10 +399,10 @@ class Sheet:
         A fold counts if the solution that leaves it is the spectrum's own, which comes from above.
         """
         low, high = np.minimum(outside, inside), np.maximum(outside, inside)
-        turns = np.sort(self.guides.turns)
+        ends = np.sort(self.known.folds)
         found = np.full(len(inside), np.nan)
-        if len(turns):
-            next_ = turns[np.minimum(np.searchsorted(turns, low), len(turns) - 1)]
+        if len(ends):
+            next_ = ends[np.minimum(np.searchsorted(ends, low), len(ends) - 1)]
             found = np.where((next_ >= low) & (next_ <= high), next_, np.nan)
         unknown = np.flatnonzero(np.isnan(found))
         if len(unknown) and self.system.direct and self.system.unknowns:
@@ -415,19 +415,19 @@ class Sheet:
         if not known.any():
             return places
         with np.errstate(all="ignore"):
-            found = folds(self.system, inside[known], outside[known], unknowns[known])
+            found = find_folds(self.system, inside[known], outside[known], unknowns[known])
         self.steps += found.steps
         places[known] = found.places
         good = np.isfinite(places)
         unknowns, leaving = found.unknowns[good[known]], found.leaving[good[known]]
-        self.guides.turn(places[good], unknowns)
-        beside = BESIDE * (inside - places)[good]
-        truth, solved = self._known(places[good] + beside)
-        moved = np.sqrt(beside.astype(complex))[:, None] * leaving
+        self.known.add_folds(places[good], unknowns)
+        near = NEAR_FOLD * (inside - places)[good]
+        truth, solved = self._known(places[good] + near)
+        moved = np.sqrt(near.astype(complex))[:, None] * leaving
         misfit = [np.linalg.norm(truth - unknowns - sign * moved, axis=1) for sign in (-1, 1)]
         false = ~(solved & (np.minimum(*misfit) <= ALIKE * np.linalg.norm(moved, axis=1)))
         wrong = np.flatnonzero(good)[false]
-        self.guides.forget(places[wrong])
+        self.known.remove(places[wrong])
         places[wrong] = np.nan
         return places
 
@@ -436,7 +436,7 @@ class Sheet:
         unknowns = self.solve(x).unknowns
         return unknowns, np.asarray(np.isfinite(unknowns).all(axis=1))
 
-    def _look_for_folds(self, near: Real) -> None:
+    def _find_folds(self, near: Real) -> None:
         """Find the folds between known points where the spectrum starts or stops, if one of ``near`` is there."""
         dark = np.abs(np.trace(self.values, axis1=1, axis2=2).imag) <= DARK * self.corner
         change = np.flatnonzero(dark[1:] != dark[:-1])
@@ -450,7 +450,7 @@ class Sheet:
         place = np.minimum(np.searchsorted(self.points, x), len(self.points) - 1)
         known = self.points[place] == x if len(self.points) else np.zeros(len(x), dtype=bool)
         result.values[known], result.errors[known] = self.values[place[known]], self.errors[place[known]]
-        result.unknowns[known] = self.guides.unknowns[place[known]]
+        result.unknowns[known] = self.known.unknowns[place[known]]
         rest = np.flatnonzero(~known)
         return rest[np.argsort(x[rest], kind="stable")]
 
@@ -462,7 +462,7 @@ class Sheet:
         """Solve what neighbours lead to, and return the rest in order."""
         if len(self.points) < NEIGHBOURS or not len(index):
             return index
-        guess, spread, promising = self.guides.predicted(x[index])
+        guess, spread, promising = self.known.predicted(x[index])
         tried = index[promising]
         if not len(tried):
             return index
@@ -487,7 +487,7 @@ class Sheet:
         if (len(self.points) + len(fresh)) * max(self.system.unknowns, 1) > LARGEST:
             return
         chosen = which[new]
-        order = self.guides.add(fresh[new], solution.unknowns[good][chosen])
+        order = self.known.add(fresh[new], solution.unknowns[good][chosen])
         self.values = np.concatenate([self.values, corner[chosen]])[order]
         self.errors = np.concatenate([self.errors, solution.error[good][chosen]])[order]
 
@@ -501,7 +501,7 @@ class _Gathered:
         self.errors = np.full(count, np.inf)
 
 
-class Chart:
+class ChebyshevCache:
     """Values of a function that is analytic almost everywhere on the axis: from series where it is.
 
     The range of the points is halved until a series of 20 terms has converged on a piece, or too few points are
@@ -515,8 +515,8 @@ class Chart:
     >>> def inverse(x):
     ...     calls.append(len(x))
     ...     return (1 / (x + 2j))[:, None, None], np.zeros(len(x))
-    >>> chart, x = Chart(inverse), np.linspace(-1, 1, 10_000)
-    >>> bool(np.abs(chart.solve(x)[0][:, 0, 0] - 1 / (x + 2j)).max() < 1e-13), sum(calls) < 200
+    >>> cache, x = ChebyshevCache(inverse), np.linspace(-1, 1, 10_000)
+    >>> bool(np.abs(cache.solve(x)[0][:, 0, 0] - 1 / (x + 2j)).max() < 1e-13), sum(calls) < 200
     (True, True)
     """
 
@@ -530,7 +530,7 @@ class Chart:
         """Return values (n, k, k) and errors at points (n,)."""
         index = self._covering(x)
         if np.sum(index < 0) >= MANY:
-            self._draw(np.sort(x[index < 0]))
+            self._add_pieces(np.sort(x[index < 0]))
             index = self._covering(x)
         missing = index < 0
         values, errors = self._solve(x[missing])
@@ -561,7 +561,7 @@ class Chart:
             values[here] = basis[here] @ self.series[piece]
         return values
 
-    def _draw(self, x: Real) -> None:
+    def _add_pieces(self, x: Real) -> None:
         """Add pieces for sorted points."""
         low, high = x[:1], x[-1:]
         while len(low):
@@ -578,11 +578,11 @@ class Chart:
             tail = np.abs(series[:, -3:]).max(axis=(1, 2))
             good = (tail <= TAIL * size + noise) & (noise <= NOISE * size)
             # A polynomial through 20 such nodes multiplies their errors by less than three.
-            self._keep(low[good], high[good], series[good], (3 * noise + 10 * tail)[good])
+            self._store(low[good], high[good], series[good], (3 * noise + 10 * tail)[good])
             middle = (low + high)[~good] / 2
             low, high = np.concatenate([low[~good], middle]), np.concatenate([middle, high[~good]])
 
-    def _keep(self, low: Real, high: Real, series: Complex, error: Real) -> None:
+    def _store(self, low: Real, high: Real, series: Complex, error: Real) -> None:
         if not len(low):
             return
         self.series = np.concatenate([self.series, series]) if len(self.low) else series

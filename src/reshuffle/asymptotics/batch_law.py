@@ -1,0 +1,497 @@
+"""The limiting spectrum of alpha Z(alpha/B) for any B and any discrete Sigma, and the critical alpha."""
+
+import math
+from collections.abc import Callable
+from functools import cache, cached_property
+
+import numpy as np
+import scipy.optimize
+from numpy.typing import ArrayLike
+
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle.asymptotics import spectra
+from reshuffle.asymptotics.batch_system import BatchSystem, State
+from reshuffle.asymptotics.edges import contracted, intervals, outer_ends
+from reshuffle.asymptotics.epoch_law import EpochLaw
+from reshuffle.asymptotics.interval_series import Intervals
+from reshuffle.asymptotics.spectra import IDENTITY, Covariance, Population, population
+from reshuffle.asymptotics.two_batch_law import TwoBatchLaw
+from reshuffle.errors import BudgetError
+from reshuffle.free.checks import Complex, ConvergenceError, Real
+from reshuffle.free.laws import MarchenkoPastur
+from reshuffle.free.measure import Measure
+from reshuffle.free.progress import BUDGET, Effort, working
+from reshuffle.free.solver import AxisSolver, follow, resolved
+from reshuffle.free.support import support as support_of
+from reshuffle.problem import gaussian
+from reshuffle.run.modes import Epoch
+from reshuffle.schemes import RandomReshuffling
+
+_ENTRIES = 60_000
+"""Of the sampled X whose eigenvalues tell where to look for the support."""
+_USUAL_STEPS, _STEPS_OF_DECADES = 4_000, 800
+"""Of Newton's method at all points that support and measure usually need, and for how far they go beyond one."""
+_STEP, _STEP_PER_ENTRY = 1e-5, 1.5e-7
+"""Seconds of one such step, measured on one core: for itself, and per entry of its Jacobian."""
+_VISIT, _VISIT_PER_ENTRY, _VISIT_PER_LINK, _VISITS = 3e-5, 6e-8, 2e-9, 30
+"""Seconds of one evaluation of the map at a point, per entry of its blocks, of their links; how many it takes."""
+_SHARE = 0.4
+"""Of what single points are expected to cost, and of the budget, that may be spent on series around intervals."""
+_FOREVER = 2.0**53
+"""Epochs after which the last mode has faded."""
+_POINTWISE = 20
+"""Unknowns, those of four batches, up to which single points on the axis are solved one by one, to all digits."""
+_LOOKING = 4
+"""Batches that stand for more where gaps are looked for."""
+_CHUNK = 4_000_000
+"""Numbers that the Jacobians of the points solved together may hold."""
+
+
+class BatchLaw(EpochLaw):
+    """The limiting law of alpha Z(alpha/B) for Gaussian data with p/n -> aspect.
+
+    Z is the symmetrised product of B free Marchenko-Pastur variables (ratio B aspect, variance alpha/B), with
+    Sigma^(1/2) on both sides of each; `reshuffle.free` follows its fixed point, in the form of `BatchSystem`.
+
+    Parameters
+    ----------
+    aspect, alpha : float > 0
+    batches : int >= 1
+    covariance : None, free.Discrete or (m,)
+        The spectrum of Sigma.
+    budget : float > 0
+        Seconds of one core, estimated, that finding the support may cost; a BudgetError says so beforehand.
+    source : (m,), optional
+        The share of the squared signal along each of the eigenvalues of `covariance`; it does not change the law.
+
+    >>> law = BatchLaw(aspect=0.25, alpha=0.4, batches=4)
+    >>> [(round(low, 6), round(high, 6)) for low, high in law.support]
+    [(0.099672, 0.663094)]
+    """
+
+    def __init__(
+        self,
+        aspect: float,
+        alpha: float,
+        batches: int,
+        covariance: Covariance = None,
+        budget: float = BUDGET,
+        source: ArrayLike | None = None,
+    ):
+        self.aspect, self.alpha = spectra.aspect(aspect), spectra.alpha(alpha)
+        self.batches = spectra.batches(batches)
+        self.population = population(covariance, source)
+        self.budget = _arrays.positive("budget", budget, "seconds of one core")
+
+    @classmethod
+    def of(cls, aspect: float, alpha: float, batches: int, spectrum: Population) -> "BatchLaw":
+        """The law for a Sigma that has been checked before."""
+        law = cls(aspect, alpha, batches)
+        law.population = spectrum
+        return law
+
+    @cached_property
+    def effort(self) -> Effort:
+        """What solving has cost."""
+        system = self.system
+        entries = system.unknowns**2 + 0.3 * system.size**2 * (len(system.eigenvalues) - 1)
+        return Effort(repr(self), _STEP + _STEP_PER_ENTRY * entries, self._refused)
+
+    @cached_property
+    def _visit(self) -> float:
+        """Seconds of one evaluation of the map at a point."""
+        links = sum(len(sizes) ** 4 for sizes in self.system.symmetry.sizes)
+        return _VISIT + _VISIT_PER_ENTRY * self.system.block_entries + _VISIT_PER_LINK * links
+
+    def _refused(self, needed: float, budget: float) -> BudgetError:
+        return BudgetError(
+            f"the support of {self!r} costs about {needed:.2g} s of one core, more than the budget of {budget:g} s;"
+            f" allow it with budget={2 * needed:.2g}, ask for density(t) at chosen points, or for fewer"
+            " batches or eigenvalues of Sigma, or for an alpha closer to convergence"
+        )
+
+    def afford(self, seconds: float) -> None:
+        """Refuse what is estimated to cost so many `seconds`, if that is beyond the budget."""
+        if seconds > self.budget:
+            raise BudgetError(
+                f"a curve of {self!r} costs about {seconds:.2g} s of one core, more than the budget of"
+                f" {self.budget:g} s; allow it with budget={2 * seconds:.2g}, or ask for fewer epochs, batches or"
+                " eigenvalues of Sigma"
+            )
+
+    @cached_property
+    def system(self) -> BatchSystem:
+        """The fixed-point equations."""
+        spectrum = self.population
+        return BatchSystem(self.aspect, self.alpha, self.batches, spectrum.eigenvalues, spectrum.weights)
+
+    @cached_property
+    def frozen(self) -> tuple[float, float]:
+        """The masses of law and signal at zero."""
+        return self.population.frozen(self.aspect)
+
+    def _transforms(self, z: Complex) -> Complex:
+        """The Cauchy transforms of law, signal and noise, (3, points); nan where a point could not be solved."""
+        if self._series is not None:
+            return self._series.transforms(z)
+        unit = self.system.unit
+        with working(repr(self)):
+            found = resolved(self._solve, z / unit)
+        return np.asarray(np.diagonal(found.value, axis1=1, axis2=2).T / unit)
+
+    @cached_property
+    def _series(self) -> Intervals | None:
+        """Everything as a series, where single points on the axis cost much and the spectrum is one interval."""
+        if self.system.unknowns <= _POINTWISE:
+            return None
+        low, high = self.ends
+        if low < 0 < high:
+            return None
+        support = ((low, high),) if low == 0 or self.population.is_isotropic else self._between(low, high)
+        try:
+            with self.effort.question(_SHARE * min(self.budget, self._expected * self.effort.step)):
+                return Intervals.around(self._at_once, support, np.array([*self.frozen, 0.0]))
+        except BudgetError:
+            return None
+
+    def _between(self, low: float, high: float) -> tuple[tuple[float, float], ...]:
+        """The intervals between the ends; fewer batches have their gaps nearly where these have them."""
+        few = BatchLaw.of(self.aspect, self.alpha, min(self.batches, _LOOKING), self.population)
+        return intervals(self.system, few.system, low, high)
+
+    @property
+    def _expected(self) -> float:
+        """Steps of Newton's method that the search for the support takes, as far as they can be foreseen."""
+        decades = math.log10(max(1.0, *(abs(end) for end in self.ends)))
+        return _USUAL_STEPS + _STEPS_OF_DECADES * decades**2
+
+    def _at_once(self, z: Complex) -> Complex:
+        """As `outside`, and nan if a point takes long."""
+        inner = z / self.system.unit
+        unknowns, settled = contracted(
+            self.system, inner, lambda visits: self.effort.spend(visits * self._visit / self.effort.step)
+        )
+        found = self.read_off(self._state(inner, unknowns))
+        return found if settled.all() else np.full_like(found, np.nan)
+
+    def _solve(self, z: Complex) -> tuple[Complex, Real]:
+        """The transforms as diagonal matrices (points, 3, 3), and their errors (points,), in the system's unit."""
+        system = self.system
+        height = max(16, _CHUNK // (system.unknowns**2 + system.block_entries))
+        values, errors = np.zeros((len(z), 3, 3), dtype=complex), np.full(len(z), np.inf)
+        for start in range(0, len(z), height):
+            part = slice(start, start + height)
+            unknowns, errors[part] = self._unknowns(z[part])
+            good = start + np.flatnonzero(np.isfinite(errors[part]))
+            state = self._state(z[good], unknowns[good - start])
+            signal = system.average(state.blocks[:1], 1)[0][:, 0, 0]
+            noise = system.unit * system.noise_transform(state)
+            for row, transform in enumerate((state.resolvent[:, 0, 0], signal, noise)):
+                values[good, row, row] = transform
+        return values, errors
+
+    def _unknowns(self, z: Complex) -> tuple[Complex, Real]:
+        """The unknowns at points z (n,) and errors of the law's transform; the axis has a memory."""
+        if not z.imag.any():
+            found = self._axis.solve(z.real)
+            self.effort.spend(found.steps)
+            return found.unknowns, found.errors
+        solution = follow(self.system, z, 1)
+        self.effort.spend(solution.steps)
+        return solution.unknowns, np.where(solution.converged, solution.error, np.inf)
+
+    @cached_property
+    def _axis(self) -> AxisSolver:
+        """The solution on the real axis, as far as it was asked for."""
+        return AxisSolver(self.system, 1)
+
+    def _state(self, z: Complex, unknowns: Complex) -> State:
+        return self.system.evaluate(self.system.base(z, np.zeros(len(z))), unknowns)
+
+    def states(self, z: Complex) -> State:
+        """The system solved at points z (n,) above the real axis, and not close to it.
+
+        There the map itself contracts, by a half or more on a contour half way between the spectrum and whatever
+        must stay outside; the half-plane is never left. Points that take long are followed as any others.
+        """
+        self.afford(len(z) * _VISITS * self._visit)
+        inner = z / self.system.unit
+        with working(repr(self)):
+            unknowns, settled = contracted(self.system, inner)
+            solution = follow(self.system, inner[~settled], 1) if not settled.all() else None
+        if solution is not None:
+            if not solution.converged.all():
+                bad = z[~settled][~solution.converged][0]
+                raise ConvergenceError(
+                    f"{self!r} could not be solved at {bad:.6g}, {abs(bad.imag):.2g} off the axis"
+                )
+            unknowns[~settled] = solution.unknowns
+        return self._state(inner, unknowns)
+
+    def outside(self, z: Complex) -> Complex:
+        """The Cauchy transforms of law, signal and noise, (3, n), at points z (n,) away from the spectrum."""
+        return self.read_off(self.states(z))
+
+    def read_off(self, state: State) -> Complex:
+        """The same from a `state`, the solutions at n points."""
+        unit = self.system.unit
+        signal = self.system.average(state.blocks[:1], 1)[0][:, 0, 0]
+        return np.array([state.resolvent[:, 0, 0] / unit, signal / unit, self.system.noise_transform(state)])
+
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """The lowest and the highest point of the continuous part, without looking for what is between."""
+        with working(repr(self)):
+            low, high = outer_ends(self.system, self.frozen[0] > 0)
+        # A spectrum that begins at zero does so exactly: X is square, or its null space that of Sigma.
+        return (
+            (0.0, high)
+            if self.aspect * (1 - self.population.null) == 1 and abs(low) < 1e-12 * high
+            else (low, high)
+        )
+
+    def _untested(self, t: Real) -> Real:
+        unit = self.system.unit
+        values, errors = self._solve(t / unit + 0j)
+        size = -values[:, 0, 0].imag
+        # Beside a hard edge the rounding of G alone would count as mass.
+        density = np.where(size > errors, size, 0.0) / (np.pi * unit)
+        return np.asarray(np.where(np.isfinite(errors), density, np.nan))
+
+    @cached_property
+    def _structure(self) -> tuple[tuple[tuple[float, float], ...], Measure]:
+        """The support and the law on it, looked for on finer and finer grids until no mass is missing."""
+        if self._series is not None:
+            support = tuple((piece.low, piece.high) for piece in self._series.pieces)
+            return support, self._measure_on(support)
+        with self.effort.question(self.budget):
+            self.effort.expect(self._expected)
+            return self._found()
+
+    def _found(self) -> tuple[tuple[tuple[float, float], ...], Measure]:
+        seeds = self._sampled_eigenvalues()
+        for resolution in (60, 300, 1500):
+            chosen = seeds[:: max(1, len(seeds) // resolution)]
+            found = support_of(self._untested, chosen, resolution, folds=self._folds).intervals
+            measure = self._measure_on(found)
+            if abs(measure.mass - 1) < 1e-7:
+                return found, measure
+        raise ConvergenceError(
+            f"the intervals {found} hold all but {1 - measure.mass:.2g} of the spectrum of {self!r}: there is one"
+            " too narrow to be found; use density(t) at chosen points"
+        )
+
+    def _folds(self, outside: Real, inside: Real) -> Real:
+        """The ends of the spectrum between points (n,) outside and inside of it, nan where they are not regular."""
+        unit = self.system.unit
+        return np.asarray(self._axis.ends(outside / unit, inside / unit) * unit)
+
+    def _sampled_eigenvalues(self) -> FloatArray:
+        """The nonzero eigenvalues of alpha Z for a sampled X; eight batches stand for more."""
+        spectra.sampled(self.aspect)
+        batches = min(self.batches, 8)
+        n = max(4 * batches, round(math.sqrt(_ENTRIES / self.aspect)))
+        p = max(8, round(self.aspect * n))
+        levels = (np.arange(p) + 0.5) / p
+        spectrum = self.population
+        order = np.searchsorted(np.cumsum(spectrum.weights), levels)
+        diagonal = spectrum.eigenvalues[np.minimum(order, len(spectrum.eigenvalues) - 1)]
+        problem = gaussian(n, p, covariance=diagonal, seed=0)
+        epoch = Epoch(problem, RandomReshuffling(batches=batches), self.alpha / batches)
+        return np.sort(epoch.decay_rates[~epoch.modes.frozen])
+
+    @property
+    def support(self) -> tuple[tuple[float, float], ...]:
+        """The intervals of the continuous part, from left to right."""
+        return self._structure[0]
+
+    @cached_property
+    def measure(self) -> Measure:
+        """The law as quadrature panels."""
+        return self._structure[1]
+
+    def _limiting_noise(self) -> float:
+        x, weights = self.grid.rule(_FOREVER)
+        return float(weights[2] @ x**-2)
+
+
+class FullBatchLaw(EpochLaw):
+    """The limiting law of alpha W for isotropic Gaussian data, p/n -> aspect (Section 3.3.2).
+
+    Its density is ((x_+ - x)(x - x_-))^(1/2) / (2 pi alpha aspect x) between x_-+ = alpha (1 -+ aspect^(1/2))^2,
+    with an atom 1 - 1/aspect at zero when aspect > 1. The noise is M = W, so its transform is (z G - 1) / alpha.
+
+    Parameters
+    ----------
+    aspect, alpha : float > 0
+
+    >>> FullBatchLaw(aspect=4.0, alpha=0.5).support, FullBatchLaw(aspect=4.0, alpha=0.5).atoms
+    (((0.5, 4.5),), ((0.0, 0.75),))
+    """
+
+    batches = 1
+    population = IDENTITY
+
+    def __init__(self, aspect: float, alpha: float):
+        self.aspect, self.alpha = spectra.aspect(aspect), spectra.alpha(alpha)
+
+    @cached_property
+    def marchenko_pastur(self) -> MarchenkoPastur:
+        """The law as a variable of `reshuffle.free`."""
+        return MarchenkoPastur(self.aspect, self.alpha)
+
+    @property
+    def frozen(self) -> tuple[float, float]:
+        """The masses of law and signal at zero."""
+        return IDENTITY.frozen(self.aspect)
+
+    @property
+    def support(self) -> tuple[tuple[float, float], ...]:
+        """The one interval of the continuous part."""
+        return self.marchenko_pastur.support
+
+    def _transforms(self, z: Complex) -> Complex:
+        """The Cauchy transforms of law, signal and noise, (3, points)."""
+        g = self.marchenko_pastur.cauchy(z)
+        # (z G - 1)/alpha = G / (1 - alpha aspect G) keeps its digits far out.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.array([g, g, g / (1 - self.alpha * self.aspect * g)])
+
+    def _limiting_noise(self) -> float:
+        return 1 / (self.alpha**2 * (1 - self.aspect))
+
+    def _density(self, t: Real) -> Real:
+        return self.marchenko_pastur.density(t)
+
+
+def marchenko_pastur(aspect: float, alpha: float) -> FullBatchLaw:
+    """The limiting law of alpha W, the spectrum of full-batch descent with step alpha.
+
+    Parameters
+    ----------
+    aspect : float > 0
+        The limit of p/n, of all rows: see "Aspect and ratio" in docs/asymptotics.md.
+    alpha : float > 0
+
+    Returns
+    -------
+    FullBatchLaw
+
+    >>> marchenko_pastur(0.25, 0.4).support
+    ((0.1, 0.9),)
+    """
+    return FullBatchLaw(aspect, alpha)
+
+
+def batch_spectrum(
+    aspect: float,
+    alpha: float,
+    batches: int,
+    covariance: Covariance = None,
+    budget: float = BUDGET,
+    source: ArrayLike | None = None,
+) -> EpochLaw:
+    """The limiting law of alpha Z(alpha/B) for Gaussian data, p/n -> aspect, and any number of batches.
+
+    One and two batches of isotropic data have closed forms; everything else is followed by `reshuffle.free`.
+
+    Parameters
+    ----------
+    aspect : float > 0
+        The limit of p/n, of all rows: see "Aspect and ratio" in docs/asymptotics.md.
+    alpha : float > 0
+        The full-batch step under linear scaling: each batch is visited with alpha/B.
+    batches : int >= 1
+    covariance : None, free.Discrete or (m,)
+        The spectrum of Sigma: the identity by default, a discrete law, or eigenvalues of equal shares.
+    budget : float > 0
+        Seconds of one core that finding the support may cost, as estimated beforehand; see `BatchLaw`.
+    source : (m,), optional
+        Where the signal lies, which learning curves ask for; see `learning_curve`.
+
+    Returns
+    -------
+    EpochLaw
+        Density, cdf, quantiles, support, atoms and moments of alpha Z.
+
+    >>> law = batch_spectrum(aspect=1.5, alpha=0.2, batches=3)
+    >>> law.atoms[0][1].__round__(6), [(round(low, 6), round(high, 6)) for low, high in law.support]
+    (0.333333, [(0.011047, 0.782981)])
+    """
+    spectra.aspect(aspect), spectra.alpha(alpha)
+    number = spectra.batches(batches)
+    if population(covariance, source).is_identity:
+        if number == 1:
+            return FullBatchLaw(aspect, alpha)
+        if number == 2 and TwoBatchLaw.serves(aspect, alpha):
+            return TwoBatchLaw(aspect, alpha)
+    return BatchLaw(aspect, alpha, number, covariance, budget, source)
+
+
+_STRIDE = 0.12
+"""Relative distance of neighbouring steps at which the ends of the spectrum are looked at."""
+_AT_ZERO = 1e-11
+"""Relative to the spectrum, how far below zero rounding may put an end that is there."""
+
+
+@working("the critical alpha")
+def critical_alpha(aspect: float, batches: int, covariance: Covariance = None) -> float:
+    """The alpha at which the spectrum of alpha Z(alpha/B), frozen modes aside, first leaves (0, 2).
+
+    For B = 1 and Sigma = I it is 2 / (1 + aspect^(1/2))^2. Otherwise the ends of the spectrum are followed, by the
+    closed form for B = 2 and as the points where the real solution turns for all others.
+
+    Parameters
+    ----------
+    aspect : float > 0
+    batches : int >= 1
+    covariance : None, free.Discrete or (m,)
+        The spectrum of Sigma, as in `batch_spectrum`.
+
+    Returns
+    -------
+    float
+
+    >>> critical_alpha(1.0, 1), round(critical_alpha(1.5, 2), 6)
+    (0.5, 0.612366)
+    >>> round(critical_alpha(0.5, 1, covariance=4.0), 6) == round(critical_alpha(0.5, 1) / 4, 6)
+    True
+    """
+    ratio, number, spectrum = spectra.aspect(aspect), spectra.batches(batches), population(covariance)
+    full_batch = 2 / (1 + math.sqrt(ratio)) ** 2
+    if not spectrum.is_identity:
+        unit = full_batch / (2 * float(spectrum.eigenvalues.max()))
+        # The law of alpha W is that of W in other units.
+        full_batch = 2 * unit / BatchLaw.of(ratio, unit, 1, spectrum).ends[1]
+    if number == 1:
+        return full_batch
+    # With few parameters the spectrum is narrow, and leaves near 2B as fixed dimension has it.
+    width = math.sqrt(number * ratio)
+    start, stride = full_batch, 1 + min(_STRIDE, 0.3 * width)
+    if spectrum.is_isotropic:
+        # Up to here no visit makes anything longer, so that no epoch does.
+        start = max(full_batch, 2 * number / (1 + width) ** 2 / float(spectrum.eigenvalues[0]))
+    if number == 2 and spectrum.is_identity:
+        return _leaving(lambda alpha: TwoBatchLaw(ratio, alpha), start, stride, number)
+    return _leaving(lambda alpha: BatchLaw.of(ratio, alpha, number, spectrum), start, stride, number)
+
+
+def _leaving(law: Callable[[float], EpochLaw], start: float, stride: float, batches: int) -> float:
+    """The step at which an end of the spectrum first passes 0 or 2."""
+
+    @cache
+    def gaps(alpha: float) -> tuple[float, float]:
+        low, high = law(alpha).ends
+        return (0.0 if abs(low) < _AT_ZERO * high else low), 2 - high
+
+    alpha = start
+    while min(gaps(stride * alpha)) >= 0:
+        alpha *= stride
+        if alpha > 100 * batches * start:
+            raise ConvergenceError(
+                f"the spectrum of {batches} batches was not seen to leave (0, 2) up to alpha = {alpha:.4g}"
+            )
+    # At aspect 1 the lower end is zero on this side of the crossing: the smaller gap would be flat there.
+    end = int(np.argmin(gaps(stride * alpha)))
+    return float(scipy.optimize.brentq(lambda a: gaps(a)[end], alpha, stride * alpha, xtol=1e-15, rtol=1e-13))

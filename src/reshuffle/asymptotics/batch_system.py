@@ -1,0 +1,551 @@
+"""The fixed-point system of one epoch of random reshuffling, in the proportional limit.
+
+One epoch is linearized on the proper subsets of the batches, 2^B - 1 states. All batches are alike, so every
+matrix that occurs commutes with permutations of them and splits into blocks, one for each type
+k = 0, 1, ..., B/2, whose rows are the sizes i = k, ..., B - k of the subsets: about B^2 / 4 rows in all.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle.free.checks import Complex
+from reshuffle.free.laws import MarchenkoPastur
+from reshuffle.free.solver import RationalR, inverse
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """How vectors of one inner type lie in one outer type.
+
+    Attributes
+    ----------
+    outer : int
+        The outer type.
+    embedding : (outer sizes, inner sizes)
+        The component of each vector there.
+    weight : float
+        What makes summing over b the adjoint of restricting to the subsets without b.
+    """
+
+    outer: int
+    embedding: FloatArray
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class SubsetSymmetry:
+    """The matrices of the linearization in the symmetry-adapted basis.
+
+    With states S (proper subsets), the Hermitian matrix
+
+        A = z E - E - J + sum_b beta_b (x) (1 - w_b),   E = e_0 e_0',
+
+    where J pairs complementary subsets and beta_b pairs the subsets that are complementary once b is left out,
+    has A^-1 = [F(S) (z - alpha Z)^-1 F(T)] up to terms without z; F(S) is the mean product over the
+    orders of S, as in the exact lattice. State S carries the factor binom(B, |S|)^(1/2), which keeps entries of
+    size one.
+
+    Types: those of all B batches (`sizes`) and of the B - 1 batches other than a given one
+    (`inner_sizes`). A vector on the subsets without b, of inner type k and size i, has the squared
+    components (B - k - i) / (B - 2k) and (i - k) / (B - 2k) in the outer types k and k + 1.
+
+    Parameters
+    ----------
+    batches : int
+        B >= 1.
+    """
+
+    batches: int
+
+    @cached_property
+    def sizes(self) -> list[FloatArray]:
+        """For each type, the sizes of subsets in which it occurs; the full set is no state."""
+        top = [self.batches - max(k, 1) for k in range(self.batches // 2 + 1)]
+        return [np.arange(k, last + 1.0) for k, last in enumerate(top) if last >= k]
+
+    @cached_property
+    def inner_sizes(self) -> list[FloatArray]:
+        """The same for the subsets of B - 1 batches, the full one included."""
+        return [np.arange(k, self.batches - k + 0.0) for k in range((self.batches + 1) // 2)]
+
+    @cached_property
+    def pairing(self) -> list[FloatArray]:
+        """J in each type: sizes i and B - i, with the sign (-1)^k of a complement; zero at the empty set."""
+        blocks = []
+        for k, sizes in enumerate(self.sizes):
+            block = (-1.0) ** k * (sizes[:, np.newaxis] + sizes == self.batches)
+            blocks.append(block)
+        return blocks
+
+    @cached_property
+    def coefficients(self) -> list[FloatArray]:
+        """The blocks of beta_b in each inner type: (-1)^k ((i + 1)(j + 1))^(-1/2) where i + j = B - 1."""
+        return [
+            (-1.0) ** k
+            * (sizes[:, np.newaxis] + sizes == self.batches - 1)
+            / np.sqrt(np.outer(sizes + 1, sizes + 1))
+            for k, sizes in enumerate(self.inner_sizes)
+        ]
+
+    @cached_property
+    def links(self) -> list[list[Link]]:
+        """For each inner type, where its vectors live among the outer types."""
+        return [self._links_of(k, sizes) for k, sizes in enumerate(self.inner_sizes)]
+
+    def _links_of(self, k: int, sizes: FloatArray) -> list[Link]:
+        B = self.batches
+        # B dim(inner) / dim(outer), with dim(k) = binom(B, k) - binom(B, k - 1).
+        stays = self._link(
+            k, sizes, (B - k - sizes) / (B - 2 * k), (B - 2 * k) * (B - k + 1) / (B - 2 * k + 1)
+        )
+        if k + 1 >= len(self.sizes):
+            return [stays]
+        rises = self._link(k + 1, sizes, (sizes - k) / (B - 2 * k), (k + 1) * (B - 2 * k) / (B - 2 * k - 1))
+        return [stays, rises]
+
+    def _link(self, outer: int, sizes: FloatArray, share: FloatArray, weight: float) -> Link:
+        same = self.sizes[outer][:, np.newaxis] == sizes
+        return Link(outer, same * np.sqrt(share), weight)
+
+    @cached_property
+    def modifier(self) -> FloatArray:
+        """Pi_b = sum_S pi_S F(S) over the subsets without b, which is of inner type 0: (B (B - i))^(-1/2)."""
+        return 1 / np.sqrt(self.batches * (self.batches - self.inner_sizes[0]))
+
+
+Blocks = list[Any]
+"""One matrix for each type, (..., sizes, sizes)."""
+
+
+class SymmetricBlocks:
+    """How symmetric matrices on the subsets without a batch are packed, spread over all subsets, and restricted.
+
+    Parameters
+    ----------
+    batches : int
+
+    Attributes
+    ----------
+    symmetry : SubsetSymmetry
+    outer : for each type of all subsets, the rows that it has
+    size : of all of them
+    triangles : for each inner type, the rows and columns on and above the diagonal
+    unknowns : how many numbers fill the inner blocks
+    indices : for each inner type, the unknown that fills each entry
+    """
+
+    def __init__(self, batches: int):
+        self.symmetry = SubsetSymmetry(batches)
+        ends = np.cumsum([0, *(len(sizes) for sizes in self.symmetry.sizes)])
+        self.outer = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
+        self.size = int(ends[-1])
+        self.triangles = [np.triu_indices(len(sizes)) for sizes in self.symmetry.inner_sizes]
+        self.unknowns = sum(len(rows) for rows, _ in self.triangles)
+        self.indices = self._layout()
+
+    def _layout(self) -> list[IntArray]:
+        """For each inner type, the unknown that fills each entry."""
+        indices, start = [], 0
+        for sizes, (rows, columns) in zip(self.symmetry.inner_sizes, self.triangles, strict=True):
+            index = np.zeros((len(sizes), len(sizes)), dtype=np.int64)
+            index[rows, columns] = index[columns, rows] = start + np.arange(len(rows))
+            indices.append(index)
+            start += len(rows)
+        return indices
+
+    def spread(self, inner: Sequence[Any]) -> Blocks:
+        """Sum over b of a matrix on the subsets without b, in the outer types."""
+        outer: list[Any] = [0.0] * len(self.outer)
+        for block, links in zip(inner, self.symmetry.links, strict=True):
+            for link in links:
+                outer[link.outer] = outer[link.outer] + link.weight * (
+                    link.embedding @ block @ link.embedding.T
+                )
+        return outer
+
+    def restrict(self, outer: Sequence[Any]) -> Blocks:
+        """A matrix on all subsets, seen from those without a given batch, in the inner types."""
+        shape = outer[0].shape[:-2]
+        flat = [block.reshape(*shape, -1) for block in outer]
+        inner = [sum(flat[number] @ matrix for number, matrix in parts) for parts in self._restricting]
+        return [
+            np.asarray(block).reshape(*shape, len(sizes), len(sizes))
+            for block, sizes in zip(inner, self.symmetry.inner_sizes, strict=True)
+        ]
+
+    @cached_property
+    def _restricting(self) -> list[list[tuple[int, Complex]]]:
+        """For each inner type, what it has of each outer one, (sizes^2, inner sizes^2): one product for all."""
+        return [
+            [(link.outer, np.kron(link.embedding, link.embedding).astype(complex)) for link in links]
+            for links in self.symmetry.links
+        ]
+
+    @cached_property
+    def _spreading(self) -> list[Complex]:
+        """`spread` of each unknown, (unknowns, sizes^2) for each outer type."""
+        outer = self.spread(self.unpack(np.eye(self.unknowns, dtype=complex)))
+        return [block.reshape(self.unknowns, -1) for block in outer]
+
+    def spread_unknowns(self, unknowns: Complex) -> Blocks:
+        """The sum over b of H_b, from vectors (..., unknowns)."""
+        shape = unknowns.shape[:-1]
+        return [
+            (unknowns @ matrix).reshape(*shape, len(sizes), len(sizes))
+            for matrix, sizes in zip(self._spreading, self.symmetry.sizes, strict=True)
+        ]
+
+    def unpack(self, vector: Complex) -> Blocks:
+        """The blocks of H, one for each inner type, from vectors (..., unknowns)."""
+        return [vector[..., index] for index in self.indices]
+
+    def pack(self, blocks: Sequence[Complex]) -> Complex:
+        """The inverse of `unpack`."""
+        pieces = [
+            block[..., rows, columns] for block, (rows, columns) in zip(blocks, self.triangles, strict=True)
+        ]
+        return np.concatenate(pieces, axis=-1)
+
+    @cached_property
+    def crossings(self) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
+        """For each outer type the inner entries that meet it, where they lie in it, and their factors both ways."""
+        starts = np.cumsum([0, *(index.size for index in self.indices)])
+        columns: tuple[list[Any], list[Any], list[Any], list[Any]] = ([], [], [], [])
+        for outer, sizes in enumerate(self.symmetry.sizes):
+            pieces: list[tuple[Any, ...]] = []
+            for start, index, links in zip(starts, self.indices, self.symmetry.links, strict=False):
+                for link in (link for link in links if link.outer == outer):
+                    row, share = np.argmax(link.embedding, axis=0), link.embedding.max(axis=0)
+                    factor = np.outer(share, share).ravel()
+                    place = (row[:, np.newaxis] * len(sizes) + row).ravel()
+                    pieces.append((start + np.arange(index.size), place, factor, link.weight * factor))
+            for column, parts in zip(columns, zip(*pieces, strict=True), strict=True):
+                column.append(np.concatenate(parts))
+        return columns
+
+    @cached_property
+    def unknown_of_entry(self) -> IntArray:
+        """The unknown of each entry of the inner blocks, (entries,)."""
+        return np.concatenate([index.ravel() for index in self.indices])
+
+    @cached_property
+    def first_entries(self) -> IntArray:
+        """The first entry that each unknown fills, (unknowns,)."""
+        return np.unique(self.unknown_of_entry, return_index=True)[1]
+
+    @cached_property
+    def folded(self) -> list[tuple[IntArray, IntArray, IntArray, FloatArray]]:
+        """For each outer type: pairs of unknowns, where the maps hold them and the mirror image, their factors."""
+        every, first = self.unknown_of_entry, self.first_entries
+        mirror = len(every) - 1 - np.unique(every[::-1], return_index=True)[1]
+        result = []
+        for entries, places, down, up, sizes in zip(*self.crossings, self.symmetry.sizes, strict=True):
+            # Of symmetric moves and images the entries on and above the diagonals tell all.
+            upper = np.isin(entries, first)
+            unknown, row, width = every[entries[upper]], places[upper], len(sizes) ** 2
+            where = dict(zip(entries.tolist(), places.tolist(), strict=True))
+            below = np.array([where[int(mirror[u])] for u in unknown])
+            twice = np.where(first[unknown] != mirror[unknown], 1.0, 0.5)
+            result.append(
+                (
+                    (unknown[:, np.newaxis] * self.unknowns + unknown).ravel(),
+                    (row[:, np.newaxis] * width + row).ravel(),
+                    (row[:, np.newaxis] * width + below).ravel(),
+                    np.outer(down[upper], up[upper] * twice).ravel(),
+                )
+            )
+        return result
+
+    @property
+    def entries(self) -> int:
+        """Of all inner blocks, where they are not symmetric."""
+        return sum(index.size for index in self.indices)
+
+
+_FEW = 4
+"""Eigenvalues of Sigma up to which they are taken one by one, for a single direction."""
+
+_SMALL = 0.95
+"""Root mean square of 1 - w_b up to which products of these count as small.
+
+For B = 3, 4, 8 and aspects .002, .05, .3, both bases give the same ends of the spectrum to 1e-10 above .6. Below,
+and up to .9 for 8 batches at aspect .1, that of u loses all digits."""
+
+_MOST_DIRECT = 500
+"""Unknowns up to which the Jacobian is made and factored; beyond, its products with few vectors are cheaper."""
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """One evaluation of the map.
+
+    Attributes
+    ----------
+    resolvent : (points, k, k)
+        The mean of G over the spectrum of Sigma.
+    image : (points, unknowns)
+        The next unknowns.
+    blocks : for each type (points, eigenvalues, sizes, sizes)
+        G at each eigenvalue of Sigma.
+    restricted : for each inner type (points, sizes, sizes)
+        The mean of lambda G, on the subsets without a given batch.
+    factors : for each inner type
+        beta (1 - c g beta)^-1, which tangents need.
+    """
+
+    resolvent: Complex
+    image: Complex
+    blocks: Blocks
+    restricted: Blocks
+    factors: Blocks
+
+    def with_conjugates(self) -> "State":
+        """The same points followed by their conjugates, where everything is conjugate."""
+
+        def both(array: Complex) -> Complex:
+            return np.concatenate([array, array.conj()])
+
+        return State(
+            both(self.resolvent),
+            both(self.image),
+            [both(block) for block in self.blocks],
+            [both(block) for block in self.restricted],
+            [both(block) for block in self.factors],
+        )
+
+
+class BatchSystem(SymmetricBlocks):
+    """G(lambda) = (b + lambda sum_b H_b)^-1, one matrix over subsets for each eigenvalue lambda of Sigma.
+
+    H_b = -v beta_b (1 - c g beta_b)^-1 is the R-transform of a Marchenko-Pastur variable of variance
+    v = alpha/B and ratio B aspect (c = alpha aspect) at g, the mean of lambda G(lambda) on the subsets without b:
+    for Sigma = I this is the system of `reshuffle.free`, and Sigma^(1/2) between the
+    factors is averaged over by its conditional expectation. All batches are alike, so one H (in symmetric blocks)
+    is unknown: 13 numbers for B = 4, where the general engine has 144.
+
+    The equations are written in a basis in which 1 - (1 - w_1) ... (1 - w_B) does not cancel: without data every
+    F(S) is I, and the vector u of these takes the place of the empty set, divided by the root of `unit`, the size
+    of the spectrum. Its row of the pencil then holds z / unit and what is of first order in the w_b, with all
+    digits however small the step is, or z near a hard edge. Only where the products themselves are small, and the
+    spectrum is narrow and near one, they stay as they are.
+
+    Parameters
+    ----------
+    aspect, alpha : float
+    batches : int
+    eigenvalues, weights : (m,)
+        The spectrum of Sigma.
+    """
+
+    def __init__(
+        self, aspect: float, alpha: float, batches: int, eigenvalues: FloatArray, weights: FloatArray
+    ):
+        super().__init__(batches)
+        self.eigenvalues, self.weights = eigenvalues, weights
+        law = MarchenkoPastur(batches * aspect, alpha / batches)
+        r = law.rational_r
+        assert r is not None
+        self.direct = self.unknowns <= _MOST_DIRECT
+        # What z multiplies.
+        self.direction = np.zeros((self.size, self.size))
+        self.direction[0, 0] = 1.0
+        self.constant = self._constant()
+        largest = float(eigenvalues.max())
+        self.unit = min(1.0, alpha * largest * (1 + aspect**0.5) ** 2)
+        squares = (1 - alpha * eigenvalues / batches) ** 2 + alpha**2 * eigenvalues**2 * aspect / batches
+        self._adapt(r, bool(squares.max() < _SMALL**2 and batches * aspect < 1 and self.unit == 1))
+        size = max(np.linalg.norm(transform.coefficient, 2) for transform in self.transforms)
+        self.norm = float(np.linalg.norm(self._offset, 2) + batches * law.scale * largest * size)
+
+    def _adapt(self, r: tuple[float, float, float], small: bool) -> None:
+        """Pass to the basis of u: restricted to the subsets without a batch it is that of the inner type 0.
+
+        Where every F(S) is `small` instead of near I, at steps near one over the curvature, u would cancel what is
+        left of it: the empty set stays as it is, with z - 1 in its row.
+        """
+        embedding = self.symmetry.links[0][0].embedding
+        inner = np.eye(embedding.shape[1])
+        self._offset = self.constant.copy()
+        if not small:
+            # Without data every F(S) is I: u is 1 for every size, and so is its part in the inner type.
+            inner[:, 0] = embedding.sum(axis=0) / self.unit**0.5
+            # The constant times u vanishes.
+            self._offset[0, :] = self._offset[:, 0] = 0.0
+        first, *others = self.symmetry.coefficients
+        coefficients = [inner.T @ first @ inner, *others]
+        self.transforms = [RationalR(block.astype(complex), r) for block in coefficients]
+        self.modifier = inner.T @ self.symmetry.modifier
+
+    def _constant(self) -> FloatArray:
+        total = np.zeros((self.size, self.size))
+        total[0, 0] = 1.0
+        ones = self.spread(self.symmetry.coefficients)
+        for where, pairing, one in zip(self.outer, self.symmetry.pairing, ones, strict=True):
+            total[where, where] += pairing - one
+        return total
+
+    def base(self, z: Complex, height: Complex) -> Complex:
+        """The base z e_0 e_0' + i height - offset, (points, k, k), for z in units of `unit`."""
+        total = 1j * height[:, np.newaxis, np.newaxis] * np.eye(self.size) - self._offset
+        total[:, 0, 0] += z
+        return np.asarray(total)
+
+    def mirrored(self, unknowns: Complex) -> Complex:
+        """The unknowns at the conjugate point: everything is symmetric."""
+        return np.conj(unknowns)
+
+    def start(self, points: int) -> Complex:
+        """The unknowns far up in the half-plane, where H vanishes to first order."""
+        return np.zeros((points, self.unknowns), dtype=complex)
+
+    def evaluate(self, base: Complex, unknowns: Complex) -> State:
+        """The map at unknowns (points, unknowns) for a base (points, k, k)."""
+        spread = self.spread_unknowns(unknowns)
+        scale = self.eigenvalues[:, np.newaxis, np.newaxis]
+        blocks = [
+            inverse(base[:, np.newaxis, where, where] + scale * h[:, np.newaxis])
+            for where, h in zip(self.outer, spread, strict=True)
+        ]
+        restricted = self.restrict(self.average(blocks, 1))
+        pairs = [transform.apply(g, g) for transform, g in zip(self.transforms, restricted, strict=True)]
+        images, factors = zip(*pairs, strict=True)
+        return State(
+            self._assemble(self.average(blocks, 0)), self.pack(images), blocks, restricted, list(factors)
+        )
+
+    def average(self, blocks: Sequence[Complex], power: int) -> Blocks:
+        """The mean of lambda^power G(lambda) over the spectrum of Sigma."""
+        weights = self.weights * self.eigenvalues**power
+        if len(weights) == 1:
+            return [weights[0] * block[:, 0] for block in blocks]
+        return [np.einsum("l,nlij->nij", weights, block) for block in blocks]
+
+    def _assemble(self, blocks: Sequence[Complex]) -> Complex:
+        total = np.zeros((len(blocks[0]), self.size, self.size), dtype=complex)
+        for where, block in zip(self.outer, blocks, strict=True):
+            total[:, where, where] = block
+        return total
+
+    def _disassemble(self, matrix: Any, points: int) -> Blocks:
+        full = np.broadcast_to(matrix, (points, self.size, self.size))
+        return [full[:, np.newaxis, where, where] for where in self.outer]
+
+    def between(self, left: Blocks, right: Blocks, power: int) -> Blocks:
+        """The maps move -> mean of lambda^power G(lambda) move G'(lambda) for each type.
+
+        They are (points, sizes^2, sizes^2). Made once they serve every direction, and cost no more for fifty
+        eigenvalues of Sigma than for one.
+        """
+        weights = self.weights * self.eigenvalues**power
+        maps = []
+        for a, b in zip(left, right, strict=True):
+            points, number, size = a.shape[:3]
+            rows = (weights[:, np.newaxis] * a.reshape(points, number, size * size)).transpose(0, 2, 1)
+            whole = (rows @ b.reshape(points, number, size * size)).reshape(points, size, size, size, size)
+            # G' is symmetric, so that (G move G')_ij is the sum of G_ia G'_jb move_ab.
+            maps.append(whole.transpose(0, 1, 3, 2, 4).reshape(points, size * size, size * size))
+        return maps
+
+    def through(self, maps: Blocks) -> Complex:
+        """Spread, move by the maps, restrict: one matrix over all entries of the inner blocks."""
+        points = len(maps[0])
+        total = np.zeros((points, self.entries**2), dtype=complex)
+        for entries, places, down, up, whole in zip(*self.crossings, maps, strict=True):
+            # One flat index is several times faster than two.
+            target = (entries[:, np.newaxis] * self.entries + entries).ravel()
+            source = (places[:, np.newaxis] * whole.shape[2] + places).ravel()
+            factors = np.outer(down, up).ravel()
+            total[:, target] += factors * whole.reshape(points, whole.shape[1] ** 2).take(source, axis=1)
+        return total.reshape(points, self.entries, self.entries)
+
+    def from_corner(self, maps: Blocks) -> Complex:
+        """The image of e_0 e_0' under the maps, restricted, (points, entries, 1)."""
+        entries, places, down = (column[0] for column in self.crossings[:3])
+        result = np.zeros((len(maps[0]), self.entries, 1), dtype=complex)
+        result[:, entries, 0] = down * maps[0][:, places, 0]
+        return result
+
+    def weigh(self, left: Blocks, right: Blocks, inner: Complex) -> Complex:
+        """The R-transform's derivative v c X g X' for each column g of a matrix (points, entries, columns)."""
+        result = np.empty_like(inner)
+        start, count = 0, inner.shape[-1]
+        for transform, a, b in zip(self.transforms, left, right, strict=True):
+            points, size = a.shape[:2]
+            part = slice(start, start + size * size)
+            rows = (a @ inner[:, part].reshape(points, size, size * count)).reshape(points, size, size, count)
+            # X' is symmetric, as everything here is.
+            turned = np.ascontiguousarray(rows.transpose(0, 2, 1, 3)).reshape(points, size, size * count)
+            done = (b @ turned).reshape(points, size, size, count).transpose(0, 2, 1, 3)
+            result[:, part] = transform.b * done.reshape(points, size * size, count)
+            start += size * size
+        return result
+
+    def jacobian(self, state: State) -> Complex:
+        """The derivative of the map, (points, unknowns, unknowns)."""
+        points = len(state.resolvent)
+        total = np.zeros((points, self.unknowns**2), dtype=complex)
+        maps = self.between(state.blocks, state.blocks, 2)
+        for whole, (target, above, below, factors) in zip(maps, self.folded, strict=True):
+            flat = whole.reshape(points, whole.shape[1] ** 2)
+            total[:, target] += factors * (flat.take(above, axis=1) + flat.take(below, axis=1))
+        inner = total.reshape(points, self.unknowns, self.unknowns)[:, self.unknown_of_entry]
+        # G moves by -G move G and H by -v c X dg X: the signs cancel.
+        return self.weigh(state.factors, state.factors, inner)[:, self.first_entries]
+
+    def tangent(self, state: State, directions: Complex) -> Complex:
+        """The derivative of the map along directions (points, count, unknowns)."""
+        return self._image_tangent(state, self._moved(state, self.spread_unknowns(directions), 2))
+
+    def _moved(self, state: State, moves: Sequence[Any], power: int) -> Blocks:
+        """The mean of -lambda^power G(lambda) move G(lambda), for moves (points, directions, ...)."""
+        if moves[0].shape[1] == 1 and len(self.weights) <= _FEW:
+            both = [block @ move @ block for block, move in zip(state.blocks, moves, strict=True)]
+            return [-block[:, np.newaxis] for block in self.average(both, power)]
+        result = []
+        for whole, move in zip(self.between(state.blocks, state.blocks, power), moves, strict=True):
+            flat = move.reshape(*move.shape[:2], whole.shape[1])
+            result.append(-(flat @ whole.transpose(0, 2, 1)).reshape(len(whole), *move.shape[1:]))
+        return result
+
+    def _image_tangent(self, state: State, moved: Sequence[Any]) -> Complex:
+        pairs = zip(self.transforms, state.factors, self.restrict(moved), strict=True)
+        return self.pack([transform.tangent(factor, dg, dg) for transform, factor, dg in pairs])
+
+    def shift_tangent(self, state: State, direction: Complex) -> Complex:
+        """The derivative of the map when the base moves along a matrix, (points, unknowns)."""
+        moves = self._disassemble(direction, len(state.resolvent))
+        return np.asarray(self._image_tangent(state, self._moved(state, moves, 1))[:, 0])
+
+    def resolvent_tangent(self, state: State, direction: Any, unknowns: Complex) -> Complex:
+        """The derivative of G as the base moves along `direction` and the unknowns along theirs."""
+        moved = self._moved(state, self.spread_unknowns(unknowns[:, np.newaxis]), 1)
+        if np.any(direction):
+            shifted = self._moved(state, self._disassemble(direction, len(unknowns)), 0)
+            moved = [a + b for a, b in zip(moved, shifted, strict=True)]
+        return self._assemble([block[:, 0] for block in moved])
+
+    def noise_vectors(self, state: State) -> Complex:
+        """(1 - c beta g)^-1 pi, (points, sizes): Pi_b as the resolvent of b's own batch sees it."""
+        weights = np.linalg.solve(self.transforms[0].coefficient, self.modifier)
+        return np.asarray(state.factors[0] @ weights)
+
+    def noise_transform(self, state: State) -> Complex:
+        """The Cauchy transform tau((z - alpha Z)^-1 M) of the noise, M = Xtilde' Xtilde / n.
+
+        M is the mean of Pi_b W_b Pi_b over b, and Pi_b a combination of the states F(S). With g the restricted G
+        it is pi' g (1 - c beta g)^-1 pi, because beta (id (x) tau)(A^-1 w_b) = -H g.
+        """
+        return np.asarray(
+            np.einsum("i,nij,nj->n", self.modifier, state.restricted[0], self.noise_vectors(state))
+        )
+
+    @property
+    def block_entries(self) -> int:
+        """Of all blocks of G at all eigenvalues of Sigma."""
+        return len(self.eigenvalues) * sum(len(sizes) ** 2 for sizes in self.symmetry.sizes)

@@ -1,0 +1,443 @@
+"""Ends of a spectrum and of its gaps.
+
+Fixed points off the real axis are found by contraction; on it the real solution is followed until it turns.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from reshuffle._arrays import BoolArray, FloatArray
+from reshuffle.asymptotics.batch_system import BatchSystem, State
+from reshuffle.free import progress
+from reshuffle.free.checks import Complex, ConvergenceError, Real
+from reshuffle.free.solver import krylov_solve
+
+_ITERATIONS = 120
+_SETTLED = 1e-14
+"""Relative change of the unknowns below which they have settled."""
+_CHUNK = 1_000_000
+"""Numbers that the resolvents of the points worked on together may hold."""
+_REMEMBERED = 3
+"""Earlier images that the next guess is made of: more of them are told apart by rounding alone."""
+_CLOSE = (1.0, 0.1, 0.01, 0.0)
+"""How little images move, relative to their size, before they are mixed: at once, or later if that went wrong."""
+_ROUNDING = 1e-6
+"""Relative to its size, what rounding may do to the sign of an imaginary part."""
+
+
+def contracted(
+    system: BatchSystem, z: Complex, counted: Callable[[int], None] = lambda visits: None
+) -> tuple[Complex, BoolArray]:
+    """The unknowns at points z (n,) with Im z > 0, in units of the system, and whether they have settled.
+
+    The map takes the half-plane to itself, and its only fixed point there attracts everything (Helton, Rashidi
+    Far and Speicher, 2007): slowly close to the spectrum, and like a geometric series away from it. Anderson's
+    mixing of the last images is several times faster and knows nothing of half-planes, so that a point whose
+    resolvent has a wrong sign is iterated again, and mixed later or not at all. `counted` is told how many points
+    were visited, and may end it.
+    """
+    unknowns, settled = system.start(len(z)), np.zeros(len(z), dtype=bool)
+    height = max(4, _CHUNK // system.block_entries)
+    for start in range(0, len(z), height):
+        part = slice(start, start + height)
+        unknowns[part], settled[part] = _solved(system, z[part], counted)
+    return unknowns, settled
+
+
+def _solved(system: BatchSystem, z: Complex, counted: Callable[[int], None]) -> tuple[Complex, BoolArray]:
+    base = system.base(z, np.zeros(len(z)))
+    with np.errstate(all="ignore"):
+        unknowns, settled = system.start(len(z)), np.zeros(len(z), dtype=bool)
+        for close in _CLOSE:
+            left = np.flatnonzero(~settled)
+            if not len(left):
+                break
+            found, done = _iterated(system, base[left], close, counted)
+            unknowns[left], settled[left] = found, done & _above(system, base[left], found)
+    return unknowns, settled
+
+
+def _above(system: BatchSystem, base: Complex, unknowns: Complex) -> BoolArray:
+    """Whether the resolvents have negative imaginary parts: there is only one solution that has."""
+    imaginary = system.evaluate(base, unknowns).resolvent.imag
+    finite = np.isfinite(imaginary).all(axis=(1, 2))
+    values = np.linalg.eigvalsh(np.where(finite[:, np.newaxis, np.newaxis], imaginary, 0.0))
+    return np.asarray(finite & (values[:, -1] <= -_ROUNDING * values[:, 0]))
+
+
+def _iterated(
+    system: BatchSystem, base: Complex, close: float, counted: Callable[[int], None]
+) -> tuple[Complex, BoolArray]:
+    """Iterate from far away, and mix images as soon as they move by less than `close`, relative to their size."""
+    unknowns = system.start(len(base))
+    active, change = np.arange(len(base)), np.full(len(base), np.inf)
+    known: list[tuple[Complex, Complex]] = []
+    for _ in range(_ITERATIONS):
+        counted(len(active))
+        progress.step()
+        image = system.evaluate(base[active], unknowns[active]).image
+        moves = image - unknowns[active]
+        moved = np.linalg.norm(moves, axis=1) / np.linalg.norm(image, axis=1)
+        unknowns[active] = image
+        # Rounding may keep the last digits moving.
+        done = (moved < _SETTLED) | ((moved < 100 * _SETTLED) & (moved >= 0.9 * change[active]))
+        change[active] = moved
+        active = active[~done]
+        if not len(active):
+            break
+        known = [(a[~done], b[~done]) for a, b in [*known, (image, moves)]][-1 - _REMEMBERED :]
+        near = (moved < close)[~done]
+        if near.any():
+            unknowns[active[near]] = _mixed([(a[near], b[near]) for a, b in known])
+    settled = np.ones(len(base), dtype=bool)
+    settled[active] = False
+    return unknowns, settled
+
+
+def _mixed(known: list[tuple[Complex, Complex]]) -> Complex:
+    """The affine combination of images (points, unknowns) whose moves are smallest together (Anderson, 1965)."""
+    image, move = known[-1]
+    if len(known) == 1:
+        return image
+    images = np.stack([image - other for other, _ in known[:-1]], axis=-1)
+    moves = np.stack([move - other for _, other in known[:-1]], axis=-1)
+    # A point that left the numbers is found out later.
+    finite = np.isfinite(moves).all(axis=(1, 2))[:, np.newaxis, np.newaxis]
+    shares = np.linalg.pinv(np.where(finite, moves, 0.0), rcond=1e-12) @ move[..., np.newaxis]
+    return np.asarray(image - (images @ shares)[..., 0])
+
+
+_PRECISION = 1e-15
+"""Distance from an end at zero, relative to the size of the spectrum, at which it is taken to be there."""
+_NEAR = 1e-11
+"""Relative distance at which the end has been seen well enough to extrapolate to it: its power 3/2 is left."""
+_FARTHEST = 1e12
+"""How far outside the way may begin, in units of the system."""
+_STEPS = 100
+_CORRECTIONS = 9
+_EXACT = 1e-13
+"""Relative step of Newton's method after which it ends: close to an end the slope has half of the digits left."""
+_DENSE = 150
+"""Unknowns up to which the Jacobian of a single point is made and factored."""
+_SHARE = 0.97
+"""Of the estimated distance that is stepped at a time."""
+_LOOK = 0.25
+"""Of the distance to the closer side of what may be a gap: the height from which it is looked at."""
+_BESIDE = 1e-6
+"""Of where the way began: distance from an atom at zero from which a step may lead across it."""
+
+
+def outer_ends(system: BatchSystem, atom: bool) -> tuple[float, float]:
+    """The lowest and the highest point of the continuous spectrum of alpha Z.
+
+    Outside the spectrum the unknowns H(z) are real. At the end e that is approached they turn like a square root,
+    and far away they fall like 1/z: dH/dz is about (z - e)^(-1/2) (z - a)^(-3/2), with a the other end, and the
+    change of its logarithm from step to step tells how far e is. An atom at zero is no end: H has no pole there.
+
+    Parameters
+    ----------
+    system : BatchSystem
+    atom : bool
+        Whether there is one.
+
+    Returns
+    -------
+    low, high : float
+
+    >>> import numpy as np
+    >>> low, high = outer_ends(BatchSystem(0.25, 0.4, 1, np.ones(1), np.ones(1)), atom=False)
+    >>> round(low, 12), round(high, 12)
+    (0.1, 0.9)
+    """
+    far = 2 * system.norm
+    high = _from_outside(system, far, None, atom)
+    return _from_outside(system, -far, high, atom) * system.unit, high * system.unit
+
+
+def gap(system: BatchSystem, place: float, left: float, right: float) -> tuple[float, float] | None:
+    """The gap of the spectrum around `place`, between points `left` and `right` of the spectrum on either side.
+
+    None if there is none. Above a gap the unknowns are nearly real; what Newton's method makes of them on the axis
+    is the solution outside of the spectrum if its resolvent falls, as that of no other does.
+
+    >>> import numpy as np
+    >>> system = BatchSystem(0.02, 0.1, 1, np.array([1.0, 5.0]), np.full(2, 0.5))
+    >>> [round(end, 6) for end in gap(system, 0.25, 0.1, 0.5)], gap(system, 0.5, 0.1, 0.9)
+    ([0.119589, 0.406286], None)
+    """
+    place, left, right = (end / system.unit for end in (place, left, right))
+    height = _LOOK * min(place - left, right - place)
+    unknowns, settled = contracted(system, np.array([place + 1j * height]))
+    if not settled.all():
+        return None
+    ends = []
+    for beyond in (left, right):
+        approach = _Approach(system, place, longest=abs(beyond - place) / 4)
+        if not approach.begin(unknowns.real + 0j):
+            return None
+        end = approach.end(math.copysign(height / 4, beyond - place))
+        if not min(place, beyond) < end < max(place, beyond):
+            return None
+        ends.append(end * system.unit)
+    return ends[0], ends[1]
+
+
+def _from_outside(system: BatchSystem, start: float, other: float | None, atom: bool) -> float:
+    """The end that is met first on the way from `start`, far outside, where `other` is the end beyond it.
+
+    None stands for an end that is not known: `lower_end` guesses it.
+    """
+    place, began = start, False
+    # Far beyond convergence a product of steps is much larger than they are.
+    while abs(place) < _FARTHEST * system.norm:
+        approach = _Approach(system, place, other, atom=atom)
+        unknowns = system.start(1)
+        for _ in range(4):
+            unknowns = system.evaluate(approach.base(place), unknowns).image.real + 0j
+        began = approach.begin(unknowns)
+        if began:
+            if other is None:
+                approach.other = approach.lower_end()
+            return approach.end(-place / 4)
+        place *= 8
+    raise ConvergenceError(
+        f"the ends of the spectrum were not found within {abs(place) * system.unit:.4g}: alpha is so large that "
+        "products of visits leave the precision of numbers, and descent diverges at once; try an alpha near "
+        "critical_alpha(aspect, batches), or fewer batches."
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """The solution at a real place, and how it moves.
+
+    Attributes
+    ----------
+    unknowns, slope : (1, unknowns)
+        H, and dH/dz.
+    first : (eigenvalues, sizes, sizes)
+        The first block of G at each eigenvalue of Sigma.
+    falls : bool
+        Whether dG/dz is negative: outside of the spectrum it is minus an integral of squares.
+    trace, fall : float
+        The Cauchy transform of the law, and its derivative.
+    """
+
+    unknowns: Complex
+    slope: Complex
+    first: FloatArray
+    falls: bool
+    trace: float
+    fall: float
+
+
+def _falls(matrices: FloatArray) -> bool:
+    """Whether symmetric matrices (..., k, k), derivatives or quotients of differences, are negative.
+
+    G(p) - G(q) is (q - p) times an integral of 1/((p - x)(q - x)), which is positive if none of the spectrum is
+    between p and q. At each eigenvalue of Sigma G has a spectral measure of its own, so that a step over an
+    interval that belongs to few of them is found out too.
+    """
+    if not np.isfinite(matrices).all():
+        return False
+    values = np.linalg.eigvalsh(matrices)
+    return bool((values[..., -1] <= -_ROUNDING * values[..., 0]).all())
+
+
+class _Approach:
+    """Steps along the real axis towards the spectrum, in units of the system.
+
+    Parameters
+    ----------
+    system : BatchSystem
+    place : where they begin
+    other : the other end of the spectrum, from which the solution falls like a power, if nothing else is beyond
+    longest : of all steps
+    atom : whether there is one at zero, which may be on the way
+    """
+
+    def __init__(
+        self,
+        system: BatchSystem,
+        place: float,
+        other: float | None = None,
+        longest: float = math.inf,
+        atom: bool = False,
+    ):
+        self.system, self.place, self.other, self.longest, self.atom = system, place, other, longest, atom
+        self.far = abs(place)
+        self.at: _Solved | None = None
+
+    def begin(self, unknowns: Complex) -> bool:
+        """Solve at the first place, from a guess; whether that is the solution outside of the spectrum."""
+        self.at = self._corrected(self.place, unknowns)
+        return self.at is not None and self.at.falls
+
+    def base(self, z: float) -> Complex:
+        """What the resolvent is made of at one point."""
+        return self.system.base(np.array([z + 0j]), np.zeros(1))
+
+    def end(self, step: float) -> float:
+        """Where the solution turns, by steps of which the first is given."""
+        for _ in range(_STEPS):
+            before, steepness = self.place, self._steepness
+            if not self._move(step):
+                step /= 2
+                if abs(step) < _PRECISION * self.far:
+                    return self.place
+                continue
+            distance = self._distance(before, steepness)
+            end = self.place + distance
+            if abs(distance) < _NEAR * abs(end):
+                return end
+            if abs(end) < _PRECISION * self.far and abs(self.place) < 4 * _PRECISION * self.far:
+                return 0.0
+            step = math.copysign(min(_SHARE * abs(distance), self.longest), distance)
+        raise ConvergenceError(
+            f"an end of the spectrum near {self.place * self.system.unit:.6g} was not reached"
+        )
+
+    def lower_end(self) -> float:
+        """A guess of the lower end: the mean less two standard deviations, or zero.
+
+        Both are read off the transform at the first place. At steps near one over the curvature the spectrum is
+        narrow and far from zero.
+        """
+        assert self.at is not None
+        # With d the distance to the mean, G is (1 + variance/d^2)/d, and what follows is smaller.
+        variance = max(-self.at.fall / self.at.trace**2 - 1, 0.0) / self.at.trace**2
+        mean = self.place - 1 / self.at.trace - variance * self.at.trace
+        return max(mean - 2 * math.sqrt(variance), 0.0)
+
+    @property
+    def _steepness(self) -> float:
+        assert self.at is not None
+        return float(np.log(np.linalg.norm(self.at.slope)))
+
+    def _distance(self, before: float, steepness: float) -> float:
+        """What is left to the end, from how much steeper the solution has become since the last step."""
+        # The distances d and d + step satisfy 2 change = log((d + step)/d) + 3 log(...), the second known.
+        step = before - self.place
+        known = 0.0
+        if self.other is not None:
+            known = 3 * math.log((before - self.other) / (self.place - self.other))
+        growth = math.expm1(max(2 * (self._steepness - steepness) - known, 1e-3))
+        return -step / growth
+
+    def _move(self, step: float) -> bool:
+        place = self.place + step
+        across = self.atom and place * self.place <= 0
+        if across and abs(self.place) > _BESIDE * self.far:
+            place = self.place / 8
+            across, step = False, place - self.place
+        # Exactly at an atom there is no resolvent.
+        place = place if place else 1e-3 * step
+        assert self.at is not None
+        found = self._corrected(place, self.at.unknowns + step * self.at.slope)
+        # Beyond the end Newton's method may land on the other sheet, where the resolvent rises, or in a gap.
+        if found is None or not found.falls:
+            return False
+        before, after = self.at.first, found.first
+        if across:
+            # The atom is a pole of G between the two, and none of z G_00, which falls as well above zero.
+            before, after = self.place * before[:, :1, :1], place * after[:, :1, :1]
+        if not _falls((after - before) / (place - self.place)):
+            return False
+        self.place, self.at = place, found
+        return True
+
+    def _corrected(self, place: float, unknowns: Complex) -> "_Solved | None":
+        """Newton's method from a prediction; None if it does not converge."""
+        base, last = self.base(place), math.inf
+        with np.errstate(all="ignore"):
+            for _ in range(_CORRECTIONS):
+                progress.step()
+                state = self.system.evaluate(base, unknowns)
+                move = self._solved(state, state.image - unknowns)
+                size = float(np.linalg.norm(move)) / float(np.linalg.norm(unknowns + move))
+                if not size < 1:
+                    return None
+                unknowns = unknowns + move
+                if size < _EXACT or (size < 1e-7 and size > 0.3 * last):
+                    return self._described(self.system.evaluate(base, unknowns), unknowns)
+                last = size
+        return None
+
+    def _described(self, state: State, unknowns: Complex) -> "_Solved":
+        direction = self.system.direction
+        slope = self._solved(state, self.system.shift_tangent(state, direction)) + 0j
+        moved = self.system.resolvent_tangent(state, direction, slope)[0].real
+        trace, fall = float(state.resolvent[0, 0, 0].real), float(moved[0, 0])
+        return _Solved(unknowns, slope, state.blocks[0][0].real, _falls(moved), trace, fall)
+
+    def _solved(self, state: State, right: Complex) -> Complex:
+        """The solution of (1 - D) x = right, (1, unknowns), D the derivative of the map."""
+        if self.system.unknowns > _DENSE:
+            return np.asarray(krylov_solve(self.system, state, right).real)
+        matrix = np.eye(self.system.unknowns) - self.system.jacobian(state).real
+        try:
+            return np.asarray(np.linalg.solve(matrix, right.real[..., np.newaxis])[..., 0])
+        except np.linalg.LinAlgError:
+            return np.full(right.shape, np.nan)
+
+
+_ANGLE = 0.04
+"""Argument of the points that look at the axis, and their relative distance."""
+_MOST = 500
+"""Points that look."""
+_DEEP = 0.7
+"""Of the smaller one of the two heights beside it, below which a low is a dip."""
+
+
+def dips(system: BatchSystem, low: float, high: float) -> list[tuple[float, float, float]]:
+    """Places where the spectrum between `low` and `high` may have a gap, and the peaks on either side.
+
+    They are lows of the density of log x, smoothed by as much as the points are above the axis.
+
+    >>> system = BatchSystem(0.02, 0.1, 1, np.array([1.0, 5.0]), np.full(2, 0.5))
+    >>> [[round(place, 2) for place in dip] for dip in dips(system, 0.08, 0.6)]
+    [[0.22, 0.1, 0.51]]
+    """
+    count = min(_MOST, max(8, math.ceil(math.log(high / low) / _ANGLE)))
+    x = np.geomspace(low, high, count)
+    z = x * np.exp(1j * _ANGLE) / system.unit
+    unknowns, _ = contracted(system, z)
+    state = system.evaluate(system.base(z, np.zeros(count)), unknowns)
+    return _lows(x, -(z * state.resolvent[:, 0, 0]).imag)
+
+
+def _lows(x: FloatArray, height: Real) -> list[tuple[float, float, float]]:
+    """Lows of `height` (n,) that are deep, each with the highest places up to the next ones."""
+    inner = height[1:-1]
+    places = np.flatnonzero((inner < height[:-2]) & (inner <= height[2:])) + 1
+    found: list[tuple[float, float, float]] = []
+    start = 0
+    for number, place in enumerate(places):
+        last = places[number + 1] if number + 1 < len(places) else len(x)
+        left = start + int(np.argmax(height[start : place + 1]))
+        right = place + int(np.argmax(height[place:last]))
+        if height[place] < _DEEP * min(height[left], height[right]):
+            found.append((float(x[place]), float(x[left]), float(x[right])))
+            start = int(place)
+    return found
+
+
+def intervals(
+    system: BatchSystem, looking: BatchSystem, low: float, high: float
+) -> tuple[tuple[float, float], ...]:
+    """The intervals of a spectrum between its ends low > 0 and high, but for gaps too narrow to be seen.
+
+    Parameters
+    ----------
+    system : BatchSystem
+    looking : BatchSystem
+        One that costs less and has its gaps at the same places, nearly: they are looked for there, and their ends
+        are those of `system`.
+    low, high : float
+    """
+    found = [gap(system, *dip) for dip in dips(looking, low, high)]
+    ends = [low, *(end for ends in found if ends is not None for end in ends), high]
+    return tuple(zip(ends[::2], ends[1::2], strict=True))

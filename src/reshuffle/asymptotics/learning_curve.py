@@ -1,0 +1,510 @@
+"""Learning curves with no data: the risk in the proportional limit at any number of epochs, and its best epoch."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle._linalg import power_and_sum
+from reshuffle.asymptotics.batch_law import BatchLaw, batch_spectrum
+from reshuffle.asymptotics.contour import Contour, SpectralRisk
+from reshuffle.asymptotics.epoch_law import EpochLaw
+from reshuffle.asymptotics.spectra import Covariance
+from reshuffle.free.checks import Complex, ConvergenceError, ErrorKind
+from reshuffle.free.progress import BUDGET, working
+from reshuffle.run import stopping
+from reshuffle.run.modes import QuadraticForm, RiskForms
+from reshuffle.run.stopping import BestEpoch
+from reshuffle.run.trajectory import Risk
+
+_TOLERANCE = 1e-11
+"""Relative improvement of the risk that is not worth looking for."""
+_INTERVALS = 200_000
+"""That are looked at before the search ends and reports what is still open."""
+_TOGETHER = 256
+
+Curve = Callable[[FloatArray], FloatArray]
+"""The risk at epochs (k,)."""
+Bend = Callable[[FloatArray, FloatArray], FloatArray]
+"""A bound of the second derivative of the risk between pairs of epochs, (k,) and (k,)."""
+
+
+def best_epoch(risk: Curve, bend: Bend, last: float, after: float) -> BestEpoch:
+    """Minimise a smooth curve over the epochs 0, 1, ..., last, by branch and bound.
+
+    Between two epochs a < b the curve lies above the chord less (b - a)^2 / 8 times the bound of its second
+    derivative. Intervals that stay above the smallest risk seen are dropped, the others are halved until single
+    epochs are left.
+
+    Parameters
+    ----------
+    risk, bend : callables
+    last : float
+        A power of two, after which nothing but `after` is left.
+    after : float
+        The risk in the limit; inf if what comes after the last epoch is no better, nan if it is not known.
+    """
+    doublings = 2.0 ** np.arange(0, round(math.log2(last)) + 1)
+    ends = np.concatenate([[0.0], doublings])
+    values = risk(ends)
+    best, lowest = float(ends[values.argmin()]), float(values.min())
+    low, high, first, second = ends[:-1], ends[1:], values[:-1], values[1:]
+    looked_at, missed = 0, 0.0
+    while len(low):
+        bounds = np.minimum(first, second) - _in_parts(bend, low, high) * (high - low) ** 2 / 8
+        bounds = np.where(np.isnan(bounds), -np.inf, bounds)
+        open_ = (bounds < lowest * (1 - _TOLERANCE)) & (high - low > 1)
+        looked_at += len(low)
+        if looked_at > _INTERVALS:
+            missed = lowest - max(0.0, float(bounds[open_].min(initial=lowest)))
+            break
+        low, high, first, second = low[open_], high[open_], first[open_], second[open_]
+        middle = np.floor((low + high) / 2)
+        if not len(middle):
+            break
+        between = risk(middle)
+        if between.min() < lowest:
+            best, lowest = float(middle[between.argmin()]), float(between.min())
+        low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+        first, second = np.concatenate([first, between]), np.concatenate([between, second])
+    if after <= lowest:
+        return BestEpoch(math.inf, after, missed)
+    return BestEpoch(int(best), lowest, math.nan if math.isnan(after) else missed)
+
+
+def _in_parts(bend: Bend, low: FloatArray, high: FloatArray) -> FloatArray:
+    starts = range(0, len(low), _TOGETHER)
+    parts = [bend(low[start : start + _TOGETHER], high[start : start + _TOGETHER]) for start in starts]
+    return np.concatenate(parts)
+
+
+_GROWTH = 3.0
+"""Largest logarithm of ((1 - z) / spectral radius)^k within the circle."""
+_FADED = 80.0
+"""Logarithm of what the slowest mode has fallen by when nothing is left to search."""
+_NOTHING_MISSING = 1e-10
+"""Mass that rounding and the trapezoidal rule may leave outside a contour that holds the whole spectrum."""
+_LAST = 2.0**53
+
+
+@dataclass(frozen=True, eq=False)
+class ContourCurve:
+    """Frozen, bias, cross term and variance after k epochs, for signal and noise of size one.
+
+    The error after k epochs is (1 - alpha Z)^k e_0 + alpha sum_{j<k} (1 - alpha Z)^j Xtilde' eta / n: polynomials,
+    so that any curve around the spectrum will do, and one between it and a circle on which (1 - z)^k has not grown
+    integrates every epoch up to k. The limit has a pole at zero, and a circle through it.
+    """
+
+    law: EpochLaw
+
+    @cached_property
+    def _kept(self) -> dict[tuple[float, bool], SpectralRisk]:
+        return {}
+
+    def around(self, epochs: float, closely: bool = False) -> SpectralRisk:
+        """The contour that serves every k up to `epochs`, or the limit alone if that is infinite.
+
+        A close one follows the fading of the slowest mode, so that even what is left of the bias has its digits.
+        """
+        # Powers of two, so that a search asks for few contours.
+        last = epochs if math.isinf(epochs) else 2.0 ** math.ceil(math.log2(max(1.0, epochs)))
+        if (last, closely) not in self._kept:
+            self._kept[last, closely] = SpectralRisk(self.law, self._contour(last, closely))
+        return self._kept[last, closely]
+
+    def _contour(self, epochs: float, closely: bool) -> Contour:
+        low, high = self.law.ends
+        if math.isinf(epochs):
+            # 1/z is singular at zero alone: any circle through it will do.
+            return Contour.between(low, high, max(1.0, high), max(1.0, high))
+        radius = (self.rate if closely else max(1.0, self.rate)) * math.exp(_GROWTH / epochs)
+        left, right = 1 - radius, 1 + radius
+        if low > 0 and self.law.frozen[0] > 0:
+            # What is frozen is an atom at zero, and stays outside.
+            left = max(left, 0.0)
+        return Contour.between(low, high, (left + right) / 2, (right - left) / 2)
+
+    @property
+    def rate(self) -> float:
+        """What the slowest mode is multiplied by in an epoch."""
+        low, high = self.law.ends
+        return max(abs(1 - low), abs(1 - high))
+
+    def parts(self, epochs: FloatArray, noisy: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Bias, cross term and variance after epochs (k,); if not noisy, the bias with all its digits."""
+        risk = self.around(float(epochs.max()), closely=not noisy)
+        growth = max(0.0, math.log(self.rate)) if noisy else math.log(max(self.rate, 1e-300))
+        bias, cross, variance = np.zeros((3, len(epochs)))
+        decay, drift = self._functions(risk.points, epochs, growth)
+        with np.errstate(over="ignore", invalid="ignore"):
+            size = np.exp(growth * epochs)
+            linear = risk.bias.linear
+            cross = size * 2 * (decay @ linear).real
+            bias = size**2 * risk.bias.bilinear(decay, decay) - risk.counted_twice
+            if noisy:
+                variance = size**2 * risk.variance(drift)
+        if self.law.population.source_is_even or not risk.counted_twice:
+            # With zero inside, the bias has the cross term too, which may be negative.
+            bias = np.maximum(bias, 0.0)
+        return bias, cross, np.maximum(variance, 0.0)
+
+    def converging_parts(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Bias, cross term and frozen risk together, and the variance, after few epochs (k,).
+
+        Where descent converges the spectrum is inside [0, 2], and few epochs do not grow much around that: its own
+        ends, which cost more than all the rest, are looked for only if a mass is missing there.
+        """
+        radius = math.exp(_GROWTH / float(epochs.max()))
+        risk = SpectralRisk(self.law, Contour.between(0.0, 2.0, 1.0, radius), holds_zero=True)
+        if not abs(risk.missing) < _NOTHING_MISSING:
+            bias, cross, variance = self.parts(epochs, noisy=True)
+            return bias + cross + self.law.frozen[1], variance
+        decay, drift = self._functions(risk.points, epochs, 0.0)
+        return np.maximum(risk.bias.bilinear(decay, decay), 0.0), np.maximum(risk.variance(drift), 0.0)
+
+    def _functions(self, z: Complex, epochs: FloatArray, growth: float) -> tuple[Complex, Complex]:
+        """(1 - z)^k and alpha (1 - (1 - z)^k)/z over exp(growth k), without which they may overflow."""
+        powers = np.outer(epochs, np.log(1 - z) - growth)
+        if growth:
+            decay = np.exp(powers)
+            return decay, self.law.alpha * (np.exp(-growth * epochs)[:, np.newaxis] - decay) / z
+        return np.exp(powers), -self.law.alpha * np.expm1(powers) / z
+
+    def limiting_variance(self) -> float:
+        """The variance after infinitely many epochs, where they converge and the spectrum starts above zero."""
+        risk = self.around(math.inf)
+        drift = (self.law.alpha / risk.points)[np.newaxis]
+        return float(risk.variance(drift)[0])
+
+    def best_epoch(self, signal: float, noise: float) -> BestEpoch:
+        """The epoch with the smallest risk, with proof where the end of the curve is known."""
+        frozen = signal**2 * self.law.frozen[1]
+
+        def risk(epochs: FloatArray) -> FloatArray:
+            bias, cross, variance = self.parts(epochs, noisy=True)
+            with np.errstate(over="ignore", invalid="ignore"):
+                return frozen + signal**2 * (bias + cross) + noise**2 * variance
+
+        last, after = self._horizon(signal, noise, frozen)
+        contour = self.around(last)
+        return best_epoch(
+            risk,
+            lambda low, high: self._bend(contour, low, high, signal, noise),
+            last,
+            after,
+        )
+
+    def _horizon(self, signal: float, noise: float, frozen: float) -> tuple[float, float]:
+        """An epoch, and the risk that is left beyond it: inf if nothing is better there, nan if it is not known."""
+        low, high = self.law.ends
+        if low > 0 and high < 2:
+            last = _power_of_two(_FADED / -math.log(max(self.rate, 1e-300)))
+            return last, frozen + noise**2 * self.limiting_variance()
+        if not (low < 0 or high > 2):
+            return 2.0**30, math.nan
+        # Squared powers of each mode are convex in the epochs: once their sum has grown, it grows for ever.
+        last = 2.0
+        while signal and self.law.population.source_is_even and last < _LAST:
+            bias = self.parts(np.array([last / 2, last]), noisy=True)[0]
+            if bias[0] < bias[1] and bias[1] > self.law.population.signal:
+                return last, math.inf
+            last *= 2
+        return _power_of_two(_FADED / math.log(self.rate)), math.nan
+
+    def _bend(
+        self, risk: SpectralRisk, low: FloatArray, high: FloatArray, signal: float, noise: float
+    ) -> FloatArray:
+        """A bound of the second derivative of the risk in k, between pairs of epochs (k,): that of each term."""
+        z, alpha = risk.points, self.law.alpha
+        logs = np.log(1 - z)
+        size = np.abs(logs)
+        with np.errstate(over="ignore", invalid="ignore"):
+            ends = np.exp(np.maximum(np.outer(low, logs.real), np.outer(high, logs.real)))
+            bias = risk.bias.bound(ends, size**2 * ends) + risk.bias.bound(size * ends, size * ends)
+            pace = alpha * size / np.abs(z) * ends
+            start = alpha * np.abs(np.expm1(np.outer(low, logs)) / z)
+            drift = start + (high - low)[:, np.newaxis] * pace
+            variance = risk.variance.bound(drift, size * pace) + risk.variance.bound(pace, pace)
+            return np.asarray(2 * signal**2 * bias + 2 * noise**2 * variance)
+
+
+def _power_of_two(number: float) -> float:
+    return 2.0 ** math.ceil(math.log2(min(max(number, 2.0), _LAST)))
+
+
+_LAST_EPOCH = 2.0**53
+"""Up to which the best epoch is searched."""
+_CHUNK = 1 << 20
+"""Entries of (epochs, points) arrays that are worked on at a time."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LimitingRisk(Risk):
+    """The risk in the limit n, p -> infinity, with the mode that diverges if one does.
+
+    Attributes
+    ----------
+    epochs, frozen, bias, cross, variance, error : arrays of one shape
+        As in `reshuffle.Risk`.
+    error_kind : str
+        "exact", and `error` is zero: nothing is sampled, and the integrals carry about ten digits. How far a finite
+        problem is from its limit is not part of it.
+    diverges : float or None
+        The end of the spectrum of alpha Z that lies outside (0, 2), if there is one: its mode grows without bound.
+    """
+
+    error_kind: ErrorKind = "exact"
+    diverges: float | None = None
+
+    def __repr__(self) -> str:
+        text = super().__repr__()
+        text = text.replace("Risk", type(self).__name__, 1)
+        return text if self.diverges is None else f"{text[:-1]}; diverges at {self.diverges:.6g})"
+
+
+@dataclass(frozen=True)
+class SpectralStability:
+    """Whether the mean iterate converges in the limit.
+
+    Attributes
+    ----------
+    converges : bool
+        Whether the spectrum of alpha Z, frozen modes aside, lies in [0, 2]; where it reaches an end, as it does
+        at aspect 1, the iterate converges slower than any exponential.
+    rate : float
+        What the slowest mode is multiplied by in an epoch.
+    diverges : float or None
+        The end of the spectrum that lies outside.
+    """
+
+    converges: bool
+    rate: float
+    diverges: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class LearningCurve:
+    """The risk of the mean iterate as a function of the epochs, for p/n -> aspect.
+
+    With mu, mu_Sigma and mu_M the law of alpha Z and its measures weighted by Sigma and by the noise M,
+
+        R_k = signal^2 int (1 - x)^(2k) dmu_Sigma + noise^2 aspect alpha^2 int (sum_{j<k} (1 - x)^j)^2 dmu_M
+
+    for an initial error of length `signal` in a direction that knows nothing of the data, and Sigma = I. For other
+    Sigma the second term is an integral over two spectral variables: see `CrossVariance`. Made by
+    `learning_curve`; `spectrum` is the law of alpha Z.
+    """
+
+    spectrum: EpochLaw
+    noise: float
+    signal: float
+
+    def __repr__(self) -> str:
+        return f"LearningCurve({self.spectrum}, noise={self.noise:g}, signal={self.signal:g})"
+
+    @cached_property
+    def stability(self) -> SpectralStability:
+        """Whether and how fast the mean iterate converges."""
+        low, high = self.spectrum.ends
+        beyond = [end for end, outside in ((low, low < 0), (high, high > 2)) if outside]
+        diverges = max(beyond, key=lambda end: abs(1 - end), default=None)
+        return SpectralStability(not beyond, max(abs(1 - low), abs(1 - high)), diverges)
+
+    @property
+    def converges(self) -> bool:
+        """Whether the mean iterate has a limit."""
+        return self.stability.converges
+
+    @property
+    def frozen(self) -> float:
+        """The risk of what is never learned: signal^2 tau(P_0 Sigma)."""
+        return self.signal**2 * self.spectrum.frozen[1]
+
+    @working("the learning curve")
+    def risk(self, epochs: ArrayLike) -> LimitingRisk:
+        """The risk and its parts after each of the given epochs; `epochs` has any shape and may hold math.inf."""
+        clock = _arrays.epochs(epochs)
+        flat = clock.ravel()
+        bias, cross, variance = np.zeros((3, len(flat)))
+        forever = np.isinf(flat)
+        if not forever.all():
+            bias[~forever], cross[~forever], variance[~forever] = self._integrals(flat[~forever])
+        if forever.any():
+            bias[forever], variance[forever] = self._limit_integrals()
+        frozen = np.full(clock.shape, self.frozen)
+        return LimitingRisk(
+            clock,
+            frozen,
+            bias.reshape(clock.shape),
+            cross.reshape(clock.shape),
+            variance.reshape(clock.shape),
+            np.zeros(clock.shape),
+            diverges=self.stability.diverges,
+        )
+
+    @cached_property
+    def _contours(self) -> ContourCurve | None:
+        """The curve as sums over contours; closed forms have their density, which is as fast."""
+        return ContourCurve(self.spectrum) if isinstance(self.spectrum, BatchLaw) else None
+
+    def _integrals(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Bias, cross term and variance after finitely many epochs."""
+        if self._contours is not None:
+            parts = self._contours.parts(epochs, noisy=self.noise > 0)
+            with np.errstate(over="ignore"):
+                # The square of a size by itself may be 0 or infinite where its product with the rest is not.
+                sizes = self.signal, self.signal, self.noise
+                roots = [size * np.sqrt(np.abs(part)) for size, part in zip(sizes, parts, strict=True)]
+                bias, cross, variance = (
+                    np.sign(part) * root**2 for part, root in zip(parts, roots, strict=True)
+                )
+            return bias, cross, variance
+        x, weights = self.spectrum.grid.rule(float(epochs.max()))
+        bias, variance = np.zeros(len(epochs)), np.zeros(len(epochs))
+        height = max(1, _CHUNK // len(x))
+        for start in range(0, len(epochs), height):
+            part = slice(start, start + height)
+            decay, drift = power_and_sum(x, epochs[part])
+            bias[part] = self._sum(decay, self.signal**2 * weights[1])
+            variance[part] = self._sum(drift, self._price * weights[2])
+        return bias, np.zeros(len(epochs)), variance
+
+    def _limit_integrals(self) -> tuple[float, float]:
+        """Bias and variance after infinitely many epochs."""
+        diverges = not self.converges
+        bias = math.inf if diverges and self.signal else 0.0
+        if not self.noise:
+            return bias, 0.0
+        if diverges or self.spectrum.ends[0] == 0:
+            self._require_hard_edge()
+            return bias, math.inf
+        law = self.spectrum
+        if self._contours is not None and not (law.population.is_isotropic and law.aspect > 1):
+            with np.errstate(over="ignore"):
+                return bias, float((self.noise * np.sqrt(self._contours.limiting_variance())) ** 2)
+        return bias, self._price * self.spectrum.limiting_noise()
+
+    def _require_hard_edge(self) -> None:
+        """Raise if the spectrum is taken to start at zero although it starts too close to it to be told."""
+        law = self.spectrum
+        if law.ends[0] == 0 and law.aspect * (1 - law.population.null) != 1:
+            raise ConvergenceError(
+                f"the spectrum of {law!r} starts closer to zero than 1e-11 of its size, and with it the limiting"
+                " risk is not resolved; ask for finitely many epochs, or for an aspect farther from 1"
+            )
+
+    @staticmethod
+    def _sum(factors: FloatArray, weights: FloatArray) -> FloatArray:
+        seen = weights > 0
+        with np.errstate(over="ignore"):
+            return np.asarray(np.einsum("kx,kx,x->k", factors[:, seen], factors[:, seen], weights[seen]))
+
+    @property
+    def _price(self) -> float:
+        """What the squared drift of the noise is multiplied by, for Sigma a multiple of the identity."""
+        law = self.spectrum
+        return self.noise**2 * law.aspect * law.alpha**2 * float(law.population.eigenvalues[0])
+
+    def limit(self) -> LimitingRisk:
+        """The risk after infinitely many epochs."""
+        return self.risk(math.inf)
+
+    @working("the best epoch")
+    def best_epoch(self) -> BestEpoch:
+        """The epoch with the smallest risk, by a certified search."""
+        if not self.noise and self.converges:
+            # What is left fades for ever.
+            return BestEpoch(math.inf, self.frozen, 0.0)
+        curve, isotropic = self._contours, self.spectrum.population.is_isotropic
+        if curve is not None and not (isotropic and self.spectrum.ends[0] == 0):
+            return curve.best_epoch(self.signal, self.noise)
+        return self._certified_search()
+
+    def _certified_search(self) -> BestEpoch:
+        x, weights = self.spectrum.grid.rule(_LAST_EPOCH)
+        amplitudes = np.sqrt(np.maximum(weights, 0.0))
+        forms = RiskForms(
+            frozen=self.frozen,
+            bias=QuadraticForm(self.signal * amplitudes[1]),
+            cross=np.zeros(len(x)),
+            variance=QuadraticForm(math.sqrt(self._price) * amplitudes[2]),
+        )
+        return stopping.best_epoch(lambda epochs: power_and_sum(x, epochs), forms, x, 1)
+
+
+def learning_curve(
+    aspect: float,
+    alpha: float,
+    batches: int,
+    *,
+    covariance: Covariance = None,
+    source: ArrayLike | None = None,
+    budget: float = BUDGET,
+    noise: float = 1.0,
+    signal: float = 1.0,
+) -> LearningCurve:
+    """The learning curve of mini-batch descent in the proportional limit, p/n -> aspect, from no data at all.
+
+    Parameters
+    ----------
+    aspect, alpha, batches, covariance, budget
+        As in `batch_spectrum`.
+    source : (m,), optional
+        The share of the squared signal along each eigenvalue of `covariance`, for a signal that has a direction: a
+        source condition. They add up to one. By default the signal is spread over all directions alike.
+    noise : float >= 0
+        The standard deviation of the label noise.
+    signal : float >= 0
+        The length of the initial error, beta_star for descent from zero.
+
+    Returns
+    -------
+    LearningCurve
+        Its `risk(epochs)` takes epochs of any shape; `best_epoch()` and `limit()` look along all of them.
+
+    >>> curve = learning_curve(aspect=1.5, alpha=0.2, batches=2, noise=0.5)
+    >>> curve.risk([0, 10, math.inf]).total.round(4)
+    array([1.    , 0.5569, 0.8333])
+    >>> curve.best_epoch()
+    BestEpoch(epoch=7, risk=0.551713)
+    """
+    spectrum = batch_spectrum(aspect, alpha, batches, covariance, budget, source)
+    return LearningCurve(spectrum, _arrays.nonnegative("noise", noise), _arrays.nonnegative("signal", signal))
+
+
+def risk(
+    aspect: float,
+    alpha: float,
+    batches: int,
+    epochs: ArrayLike,
+    noise: float = 1.0,
+    signal: float = 1.0,
+    covariance: Covariance = None,
+    source: ArrayLike | None = None,
+) -> LimitingRisk:
+    """The limit of frozen, bias, variance and total risk after the given epochs, p/n -> aspect.
+
+    Parameters
+    ----------
+    aspect, alpha, batches, noise, signal, covariance, source
+        As in `learning_curve`.
+    epochs : whole numbers of any shape, or math.inf
+
+    Returns
+    -------
+    LimitingRisk
+        Every part of the shape of `epochs`.
+
+    >>> risk(aspect=0.25, alpha=0.4, batches=2, epochs=math.inf)
+    LimitingRisk(total=0.333996: frozen=0, bias=0, cross=0, variance=0.333996)
+    """
+    curve = learning_curve(
+        aspect, alpha, batches, noise=noise, signal=signal, covariance=covariance, source=source
+    )
+    return curve.risk(epochs)

@@ -1,0 +1,360 @@
+"""Several schemes on one problem: risk, spread, limit and thresholds of each beside the full batch."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle._display import Displayed, html_table
+from reshuffle.grid.metrics import Answer, evaluate
+from reshuffle.problem import checked_problem
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.recipe import StepLike
+from reshuffle.run import Run, descend
+from reshuffle.schemes import FullBatch, base
+from reshuffle.schemes.base import Scheme
+
+_FULL = "full batch"
+_NOT_COMPUTED = Answer(np.asarray(np.nan))
+
+
+@dataclass(frozen=True, eq=False)
+class SchemeRow:
+    """What one way of shuffling does.
+
+    Attributes
+    ----------
+    name : str
+    scheme : Scheme
+    steps : int
+        Visits per epoch.
+    mean : Answer
+        The risk of the mean iterate, or its training loss where the truth is not known, of the shape of `epochs`.
+    spread : Answer
+        What the random orders add to it in a single run.
+    total : Answer
+        Of a single run: mean + spread.
+    distance : Answer
+        Of the limit of the mean iterate from the least-squares solution next to the start.
+    critical_alpha : Answer
+        The step up to which the mean iterate converges, times the visits per epoch.
+    mean_square_alpha : Answer
+        The same for single runs, in the mean square.
+    """
+
+    name: str
+    scheme: Scheme
+    steps: int
+    mean: Answer
+    spread: Answer
+    total: Answer
+    distance: Answer
+    critical_alpha: Answer
+    mean_square_alpha: Answer
+
+    @property
+    def answers(self) -> dict[str, Answer]:
+        """All answers by name."""
+        names = ("mean", "spread", "total", "distance", "critical_alpha", "mean_square_alpha")
+        return {name: getattr(self, name) for name in names}
+
+    def __repr__(self) -> str:
+        unknown = [name for name, answer in self.answers.items() if not answer.is_known]
+        return f"SchemeRow({self.name!r}, {self.scheme}" + (
+            f", without {', '.join(unknown)})" if unknown else ")"
+        )
+
+
+_COLUMNS = {
+    "mean": "mean iterate",
+    "spread": "spread",
+    "total": "one run",
+    "distance": "limit off by",
+    "critical_alpha": "critical alpha",
+    "mean_square_alpha": "in mean square",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class SchemeComparison(Displayed):
+    """Ways of shuffling beside the full batch: its repr is the table.
+
+    Attributes
+    ----------
+    epochs : array
+        As asked for.
+    measure : str
+        What is compared after them: "risk", or "training loss" where the truth is not known.
+    rows : tuple of SchemeRow
+        The full batch first, then the schemes as they were given.
+    """
+
+    epochs: FloatArray
+    measure: str
+    rows: tuple[SchemeRow, ...]
+
+    @property
+    def full_batch(self) -> SchemeRow:
+        """What the others are compared with."""
+        return self.rows[0]
+
+    def __iter__(self) -> Iterator[SchemeRow]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, name: str) -> SchemeRow:
+        for row in self.rows:
+            if row.name == name:
+                return row
+        known = ", ".join(repr(row.name) for row in self.rows)
+        raise KeyError(f"name must be one of {known}, but it is {name!r}.")
+
+    @property
+    def prices(self) -> FloatArray:
+        """What a run of each scheme has on top of the full batch, (rows, *epochs.shape): totals minus its total."""
+        totals = np.array([row.total.value for row in self.rows])
+        with np.errstate(invalid="ignore"):
+            return np.asarray(totals - totals[0])
+
+    def table(self, epoch: float | None = None) -> str:
+        """The comparison after `epoch`, one of those asked for, by default the last, in words and numbers.
+
+        What has no answer is a `?`, with the reason below.
+        """
+        header, lines, below = self._cells(epoch)
+        return "\n".join([self.title(epoch), *_aligned([header, *lines]), *below])
+
+    def _cells(self, epoch: float | None) -> tuple[list[str], list[list[str]], list[str]]:
+        """Header, rows and notes of the table."""
+        place = self.place(epoch)
+        shown = [name for name in _COLUMNS if any(name in asked(row) for row in self.rows)]
+        header = ["scheme", "steps", *(_COLUMNS[name] for name in shown), "price"]
+        notes: dict[str, int] = {}
+        lines = []
+        for row, price in zip(self.rows, self._shares(place), strict=True):
+            cells = [_cell(name, row.answers[name], place, notes) for name in shown]
+            lines.append([row.name, str(row.steps), *cells, price])
+        below = [f"[{number}] {reason}" for reason, number in notes.items()]
+        return header, lines, below
+
+    def _columns(self) -> dict[str, Any]:
+        """A row for each scheme and epoch."""
+        epochs = np.ravel(self.epochs)
+        columns: dict[str, Any] = {
+            "scheme": np.repeat([row.name for row in self.rows], len(epochs)),
+            "steps": np.repeat([row.steps for row in self.rows], len(epochs)),
+            "epochs": np.tile(epochs, len(self.rows)),
+        }
+        for name in _COLUMNS:
+            values = [np.broadcast_to(row.answers[name].value.ravel(), epochs.shape) for row in self.rows]
+            columns[name] = np.concatenate(values)
+        return {**columns, "price": self.prices.ravel()}
+
+    def _repr_html_(self) -> str:
+        header, lines, below = self._cells(None)
+        return html_table(self.title(), header, lines, "\n".join(below))
+
+    def title(self, epoch: float | None = None) -> str:
+        """What is compared, and after which `epoch`."""
+        when = float(np.ravel(self.epochs)[self.place(epoch)])
+        return f"{self.measure} " + (f"after {when:g} epochs" if np.isfinite(when) else "in the limit")
+
+    def place(self, epoch: float | None) -> int:
+        """Where an epoch is among those asked for, counted flat; the last if none is named."""
+        flat = np.ravel(self.epochs)
+        if epoch is None:
+            return len(flat) - 1
+        places = np.flatnonzero(flat == epoch)
+        if not len(places):
+            raise ValueError(f"epoch must be one of {flat.tolist()}, those asked for, but it is {epoch!r}.")
+        return int(places[0])
+
+    def _shares(self, place: int) -> list[str]:
+        """What each run costs on top of the full batch, in per cent of that, unless it diverges."""
+        prices = self.prices.reshape(len(self.rows), -1)[:, place]
+        base = float(np.ravel(self.full_batch.total.value)[place])
+        if not (np.isfinite(base) and base > 0) or bool(np.isinf(self.full_batch.distance.value)):
+            return [""] * len(self.rows)
+        return ["", *(f"{100 * price / base:+.3g}%" if np.isfinite(price) else "" for price in prices[1:])]
+
+    def __repr__(self) -> str:
+        return self.table()
+
+
+def asked(row: SchemeRow) -> set[str]:
+    """The names of the questions that were asked at all."""
+    return {name for name, answer in row.answers.items() if answer.is_known or answer.reason}
+
+
+def _cell(name: str, answer: Answer, place: int, notes: dict[str, int]) -> str:
+    """An answer in words, and the number of the note on it."""
+    place = place if answer.value.size > 1 else 0
+    text = answer.text(place, "any" if name.endswith("alpha") else "diverges")
+    # What is unknown at another of the epochs is no matter here.
+    unknown_elsewhere = not answer.is_known and not np.isnan(answer.value.ravel()[place])
+    if not answer.reason or unknown_elsewhere:
+        return text
+    return f"{text} [{notes.setdefault(answer.reason, len(notes) + 1)}]"
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Columns as wide as their widest entry, names to the left and numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    made = []
+    for line in lines:
+        cells = [line[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
+        made.append("  ".join(cells).rstrip())
+    return made
+
+
+def compare_schemes(
+    problem: LeastSquares,
+    schemes: Mapping[str, Scheme] | Iterable[Scheme],
+    step: StepLike | None = None,
+    *,
+    alpha: StepLike | None = None,
+    epochs: ArrayLike = (1, 10, 100),
+    start: ArrayLike | None = None,
+    penalty: float = 0.0,
+    momentum: float = 0.0,
+    thresholds: bool = True,
+    rtol: float = 1e-4,
+    budget: float = 1e12,
+    seed: int = 0,
+) -> SchemeComparison:
+    """What does it cost to shuffle this way? Several schemes on the same problem, beside the full batch.
+
+    Of each: the risk of its mean iterate, what the random orders add in a single run, how far its limit is from
+    least squares, and up to which alpha the mean and the mean square converge. Where the problem does not know the
+    truth the training loss takes the place of the risk. What a scheme cannot answer is shown with the reason.
+
+    Parameters
+    ----------
+    problem : LeastSquares
+    schemes : dict of schemes by name, or list of schemes
+    step : float, list or callable
+        The step of one visit, the same for all schemes; or
+    alpha : float, list or callable
+        step times the visits per epoch of each scheme. The full batch, which is always there, takes one step per
+        epoch, of alpha, or of `step` times the largest number of visits per epoch among the schemes.
+    epochs : number or array of any shape
+    start, penalty, momentum, rtol, budget, seed
+        As in `descend`.
+    thresholds : bool
+        Whether to look for critical steps, which takes the longest.
+
+    Returns
+    -------
+    SchemeComparison
+        A row per scheme, the full batch first; it prints as a table.
+
+    >>> import reshuffle as rs
+    >>> problem = rs.gaussian(60, 20, noise=1.0, seed=1)
+    >>> schemes = {"fresh order": rs.RandomReshuffling(batch_size=15), "fixed order": rs.Cyclic(batch_size=15)}
+    >>> rs.compare_schemes(problem, schemes, step=0.15, epochs=40)
+    risk after 40 epochs
+    scheme       steps  mean iterate    spread  one run  limit off by  critical alpha  in mean square   price
+    full batch       1        0.5523         0   0.5523             0          0.9877          0.9877
+    fresh order      4        0.5548  0.004094   0.5589       0.06577           3.851           3.212   +1.2%
+    fixed order      4        0.5656         0   0.5656         0.158           3.176           3.176  +2.42%
+    """
+    problem = checked_problem(problem)
+    if problem.outputs is not None:
+        raise ValueError(
+            f"compare_schemes compares schemes for one output, but y has {problem.outputs}; "
+            "try problem.output(0), and so on."
+        )
+    named = _named(schemes)
+    visits = {name: base.fitted(problem, scheme)[1].steps(problem.n) for name, scheme in named.items()}
+    when, wants_thresholds = _arrays.epochs(epochs), _arrays.flag("thresholds", thresholds)
+    if not when.size:
+        raise ValueError(
+            "epochs must hold at least one epoch after which schemes are compared, but it is empty."
+        )
+    descent = partial(
+        descend, problem,
+        start=start, penalty=penalty, momentum=momentum, rtol=rtol, budget=budget, seed=seed,
+    )  # fmt: skip
+    runs: dict[str, Run] = {}
+    whole = alpha if step is None else _multiple(step, max(visits.values()))
+    if (step is None) != (alpha is None):
+        runs[_FULL] = descent(FullBatch(), whole)
+    for name, scheme in named.items():
+        runs[name] = descent(scheme, step, alpha=alpha)
+    for run in runs.values():
+        run.recipe.epochs(when)
+    knows_truth = problem.beta_star is not None and problem.noise is not None
+    metrics = ["risk", "expected_risk"] if knows_truth else ["training_loss", "expected_training_loss"]
+    metrics += [
+        "limit_distance",
+        *(["critical_step", "mean_square_critical_step"] if wants_thresholds else []),
+    ]
+    found = evaluate(list(runs.values()), metrics, when)
+    rows = [_row(name, run, answers) for (name, run), answers in zip(runs.items(), found, strict=True)]
+    return SchemeComparison(when, "risk" if knows_truth else "training loss", tuple(rows))
+
+
+def _named(given: Mapping[str, Scheme] | Iterable[Scheme]) -> dict[str, Scheme]:
+    """The schemes by name, those that are given without one by what they are; the full batch is there anyway."""
+    if isinstance(given, Mapping):
+        named = dict(given)
+    else:
+        if not isinstance(given, Iterable):
+            raise TypeError(
+                f"schemes must be a dict of schemes by name, or a list of schemes, but it is {given!r}; "
+                "try [rs.RandomReshuffling(batches=4), rs.Cyclic(batches=4)]."
+            )
+        named = {}
+        for scheme in given:
+            name, number = repr(scheme), 2
+            while name in named:
+                name, number = f"{scheme!r} ({number})", number + 1
+            named[name] = scheme
+    named = {name: scheme for name, scheme in named.items() if scheme != FullBatch()}
+    if not named:
+        raise ValueError("schemes must hold at least one scheme beside FullBatch(), but there is none.")
+    wrong = [name for name in named if not isinstance(name, str) or name == _FULL]
+    if wrong:
+        raise ValueError(
+            f"schemes must have names that are words other than {_FULL!r}, which is there anyway, "
+            f"but one is {wrong[0]!r}."
+        )
+    return named
+
+
+def _multiple(step: StepLike, visits: int) -> StepLike:
+    """The step of a full batch that stands for as many visits."""
+    if callable(step):
+        return lambda epoch: visits * float(step(epoch))
+    return visits * _arrays.real_array("step", step, advice="give numbers >= 0")
+
+
+def _row(name: str, run: Run, found: Mapping[str, Answer]) -> SchemeRow:
+    """The answers of one scheme; those that were not computed are nan, without a reason."""
+    steps, mean, total = run.scheme.steps(run.problem.n), "risk", "expected_risk"
+    if mean not in found:
+        mean, total = "training_loss", "expected_training_loss"
+
+    def per_epoch(metric: str) -> Answer:
+        step = found.get(metric, _NOT_COMPUTED)
+        return replace(step, value=np.asarray(steps * step.value), error=np.asarray(steps * step.error))
+
+    return SchemeRow(
+        name=name,
+        scheme=run.scheme,
+        steps=steps,
+        mean=found[mean],
+        spread=found[f"{total}_spread"],
+        total=found[total],
+        distance=found["limit_distance"],
+        critical_alpha=per_epoch("critical_step"),
+        mean_square_alpha=per_epoch("mean_square_critical_step"),
+    )

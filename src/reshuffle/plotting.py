@@ -1,0 +1,612 @@
+"""Pictures of results: functions that draw on `ax`, or on pyplot's current axes, and return them."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import significant
+from reshuffle.free import plot as laws
+from reshuffle.grid import select
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from xarray import DataArray
+
+    from reshuffle.planning import Explanation, Match, Plan, SchemeComparison
+    from reshuffle.run.trajectory import Risk
+    from reshuffle.simulation import Estimate
+
+__all__ = [
+    "axes", "curve", "explanation", "figure", "heat_map", "mark_best", "plain", "plan_map", "risk_curve",
+    "scale_values", "scheme_colour", "scheme_comparison", "scheme_label", "simulated_band", "spectrum_curve",
+    "spectrum_histogram", "step_match", "sweep_curves",
+]  # fmt: skip
+
+COLOURS = laws.COLOURS
+"""The palette of Okabe and Ito, which colour-blind readers can tell apart."""
+GREY = "#777777"
+"""Guides, and all that is no result."""
+_SCHEMES = ("full-batch", "reshuffling", "with-replacement", "sample-reshuffling", "shuffle-once", "cyclic")
+SCHEME_COLOURS = dict(zip(_SCHEMES, COLOURS, strict=False))
+"""One hue per scheme, in every picture; more batches make it darker."""
+
+spectrum_points, spectrum_view = laws.points, laws.view
+
+
+def axes(ax: "Axes | None" = None) -> "Axes":
+    """Return `ax`, or pyplot's current axes.
+
+    Parameters
+    ----------
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    Axes
+    """
+    return laws.current_axes() if ax is None else ax
+
+
+def figure(width: float, height: float) -> "Figure":
+    """A new figure, in inches. Not one of pyplot's: it is freed with its axes, and needs no display.
+
+    Parameters
+    ----------
+    width, height : float
+        In inches.
+
+    Returns
+    -------
+    Figure
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(laws.NO_MATPLOTLIB) from None
+    return Figure(figsize=(width, height), dpi=150, layout="constrained")
+
+
+def plain(ax: "Axes", xlabel: str, ylabel: str) -> "Axes":
+    """Label the axes and leave out what carries no information.
+
+    Parameters
+    ----------
+    ax : Axes
+    xlabel, ylabel : str
+
+    Returns
+    -------
+    Axes
+        The same.
+    """
+    ax.set_xlabel(xlabel)
+    ax.set_ylabel(ylabel)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def scale_values(ax: "Axes") -> "Axes":
+    """Make the values' axis logarithmic where the curves span more than 300 times, as those that diverge do.
+
+    Parameters
+    ----------
+    ax : Axes
+
+    Returns
+    -------
+    Axes
+        The same.
+    """
+    values = np.concatenate([np.asarray(line.get_ydata(), dtype=np.float64) for line in ax.get_lines()])
+    known = values[np.isfinite(values)]
+    if known.size and known.min() > 0 and known.max() > 300 * known.min():
+        ax.set_yscale("log")
+    return ax
+
+
+def scheme_colour(scheme: str, batches: int) -> str:
+    """The colour of a scheme: its hue, the darker the more batches, and blue for one batch in any scheme.
+
+    Parameters
+    ----------
+    scheme : str
+        Its name on the command line, such as "reshuffling".
+    batches : int
+        Per epoch.
+
+    Returns
+    -------
+    str
+        A colour as #rrggbb.
+
+    >>> [scheme_colour("reshuffling", batches) for batches in (1, 2, 4, 8)]
+    ['#0072b2', '#dd7e33', '#954200', '#552600']
+    """
+    hue = SCHEME_COLOURS.get("full-batch" if batches == 1 else scheme, "#000000")
+    channels = [int(hue[k : k + 2], 16) for k in (1, 3, 5)]
+    if batches > 1:
+        doublings = min(math.log2(batches), 4.0)
+        white, shade = max(0.0, 0.2 * (2 - doublings)), 1 - 0.3 * max(0.0, doublings - 1)
+        channels = [round((channel + white * (255 - channel)) * max(shade, 0.2)) for channel in channels]
+    return "#" + "".join(f"{channel:02x}" for channel in channels)
+
+
+def scheme_label(scheme: str, batches: int) -> str:
+    """The name of a scheme in legends.
+
+    Parameters
+    ----------
+    scheme : str
+        Its name on the command line, such as "reshuffling".
+    batches : int
+        Per epoch.
+
+    Returns
+    -------
+    str
+
+    >>> scheme_label("reshuffling", 1), scheme_label("reshuffling", 4), scheme_label("cyclic", 4)
+    ('full batch', '4 batches', '4 batches, cyclic')
+    """
+    if batches == 1 or scheme == "full-batch":
+        return "full batch"
+    return f"{batches} batches" + ("" if scheme == "reshuffling" else f", {scheme.replace('-', ' ')}")
+
+
+def curve(
+    epochs: ArrayLike,
+    values: FloatArray,
+    *,
+    label: str,
+    colour: str = COLOURS[0],
+    style: str = "-",
+    ylabel: str = "loss",
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw any quantity against the epochs; what diverges leaves the picture.
+
+    Parameters
+    ----------
+    epochs, values : (k,)
+    label, colour, style, ylabel : str
+        For the legend, the line as matplotlib writes it, and its axis.
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = axes(ax)
+    shown = np.where(np.isfinite(values), values, np.nan)
+    ax.plot(np.asarray(epochs), shown, color=colour, label=label, linewidth=1.6, linestyle=style)
+    return plain(ax, "epochs", ylabel)
+
+
+def risk_curve(
+    risk: "Risk", *, label: str, colour: str = COLOURS[0], style: str = "-", ax: "Axes | None" = None
+) -> "Axes":
+    """Draw the total risk against its epochs.
+
+    Parameters
+    ----------
+    risk : Risk
+        At epochs in one dimension.
+    label, colour, style : str
+        For the legend, and the line as matplotlib writes it.
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    Axes
+    """
+    ylabel = "risk of the mean iterate"
+    return curve(risk.epochs, risk.total, label=label, colour=colour, style=style, ylabel=ylabel, ax=ax)
+
+
+def simulated_band(
+    epochs: ArrayLike,
+    estimate: "Estimate",
+    *,
+    label: str,
+    colour: str = COLOURS[0],
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw a simulated mean with a band of two standard errors.
+
+    Parameters
+    ----------
+    epochs : (k,)
+    estimate : Estimate
+        Mean and standard error at these epochs.
+    label, colour : str
+        For the legend, and the band.
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = axes(ax)
+    low = estimate.mean - 2 * estimate.standard_error
+    high = estimate.mean + 2 * estimate.standard_error
+    ax.fill_between(np.asarray(epochs), low, high, color=colour, alpha=0.25, linewidth=0, label=label)
+    return ax
+
+
+def mark_best(epoch: float, risk: float, *, colour: str = COLOURS[0], ax: "Axes | None" = None) -> "Axes":
+    """Mark the best stopping time, if it is finite.
+
+    Parameters
+    ----------
+    epoch, risk : float
+        Where.
+    colour : str
+        Any colour of matplotlib's.
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = axes(ax)
+    if np.isfinite(epoch):
+        ax.plot([epoch], [risk], marker="o", markersize=5, color=colour, zorder=3)
+    return ax
+
+
+def spectrum_curve(
+    law: laws.Drawable,
+    *,
+    label: str,
+    eigenvalues: FloatArray | None = None,
+    colour: str = COLOURS[0],
+    style: str = "-",
+    decades: bool = False,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw the density of a law over the histogram of a matrix; the label names the masses of its atoms.
+
+    Parameters
+    ----------
+    law : Law, Spectrum or any other with `support`, `density` and `atoms`
+    label : str
+        For the legend.
+    eigenvalues : (p,), optional
+        Of one matrix, drawn by `spectrum_histogram` in the same colour.
+    colour, style : str
+        Of the line, as matplotlib writes it.
+    decades : bool
+        On a logarithmic axis, and per decade: the area below the curve is the mass there too.
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = axes(ax)
+    if eigenvalues is not None:
+        beside = f"{label}, one matrix"
+        spectrum_histogram(eigenvalues, label=beside, colour=colour, decades=decades, ax=ax)
+    masses = ", ".join(f"mass {significant(mass, 3)} at {significant(place, 3)}" for place, mass in law.atoms)
+    laws.draw_density(
+        ax, *laws.points(law), f"{label} ({masses})" if masses else label, colour, style, decades=decades
+    )
+    return plain(ax, "eigenvalue", ax.get_ylabel())
+
+
+def spectrum_histogram(
+    eigenvalues: FloatArray,
+    *,
+    label: str,
+    colour: str = COLOURS[0],
+    bins: int = 60,
+    decades: bool = False,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw the eigenvalues of a matrix as a density over all of them; those at zero are left out, not forgotten.
+
+    Parameters
+    ----------
+    eigenvalues : (p,)
+    label, colour : str
+        For the legend, and the bars.
+    bins : int
+    decades : bool
+        On a logarithmic axis, as in `spectrum_curve`.
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = axes(ax)
+    laws.draw_histogram(ax, eigenvalues, label, colour, bins, decades=decades)
+    return plain(ax, "eigenvalue", ax.get_ylabel())
+
+
+_HOLLOW: dict[str, Any] = {"color": "white", "markeredgecolor": COLOURS[0], "markeredgewidth": 1.5}
+
+
+def scheme_comparison(
+    comparison: "SchemeComparison", *, epoch: float | None = None, ax: "Axes | None" = None
+) -> "Axes":
+    """Draw the risk of each scheme after one of the epochs: of its mean iterate, and of a single run.
+
+    A line joins the two: the spread from shuffling. What diverges or is not known is said in words. A dashed line
+    marks the full batch.
+
+    Parameters
+    ----------
+    comparison : SchemeComparison
+    epoch : float, optional
+        One of those that were compared; the last by default.
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    Axes
+    """
+    ax, place = axes(ax), comparison.place(epoch)
+    for height, row in enumerate(comparison.rows):
+        mean, run = (float(np.ravel(answer.value)[place]) for answer in (row.mean, row.total))
+        grows = bool(np.isinf(row.distance.value)) or np.isinf(run)
+        if grows or np.isnan(run):
+            words = "diverges" if grows else "one run: not known"
+            where: dict[str, Any] = {"xycoords": ax.get_yaxis_transform(), "ha": "right", "va": "center"}
+            ax.annotate(words, (0.99, height), fontsize=8, **where)
+        if not grows:
+            error = float(np.ravel(row.total.error)[place])
+            ax.plot([mean, run], [height, height], color=COLOURS[1], linewidth=2.0, zorder=2)
+            ax.errorbar(run, height, xerr=error, fmt="o", color=COLOURS[1], capsize=3, zorder=3)
+            ax.plot([mean], [height], "o", **_HOLLOW, zorder=4)
+    full = comparison.full_batch
+    if not np.isinf(full.distance.value):
+        ax.axvline(np.ravel(full.total.value)[place], color="black", linewidth=0.8, linestyle="--", zorder=1)
+    ax.plot([], [], "o", label="mean iterate", **_HOLLOW)
+    ax.plot([], [], "o", label="one run", color=COLOURS[1])
+    ax.set_yticks(range(len(comparison)), [row.name for row in comparison])
+    ax.set_ylim(len(comparison) - 0.5, -0.5)
+    ax.legend(frameon=False, fontsize=8)
+    return plain(ax, comparison.title(epoch), "")
+
+
+def step_match(match: "Match", *, ax: "Axes | None" = None) -> "Axes":
+    """Draw how far each rule for the step is from the trajectory that was to be matched, epoch by epoch.
+
+    Parameters
+    ----------
+    match : Match
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = axes(ax)
+    rules: dict[str, Any] = {
+        "nearest": match,
+        "linear rule": match.linear,
+        "square root rule": match.square_root,
+    }
+    for colour, (name, rule) in zip(COLOURS, rules.items(), strict=False):
+        label = f"{name}, step {significant(rule.step, 3)}"
+        curve(match.epochs, rule.distances, label=label, colour=colour, ax=ax)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.legend(frameon=False, fontsize=8)
+    ax.set_title(f"batches of {match.batch_size}", fontsize=9)
+    return plain(ax, "epochs", "distance from the run, over its way")
+
+
+_MODES_SHOWN = 20
+
+
+def explanation(explained: "Explanation", *, ax: "Axes | None" = None) -> "Axes":
+    """Draw the shares of what keeps a fit from the least-squares solution, the slowest modes within theirs.
+
+    Bars to the left of zero point against the difference.
+
+    Parameters
+    ----------
+    explained : Explanation
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    Axes
+    """
+    ax, parts = axes(ax), explained.parts
+    for height, part in enumerate(parts):
+        ax.barh(height, part.share, color=COLOURS[height], height=0.6)
+        ax.annotate(f" {part.share:.1%}", (max(part.share, 0.0), height), va="center", fontsize=8)
+        if part.name == "unconverged":
+            edges = np.cumsum([mode.share for mode in explained.modes[:_MODES_SHOWN]])
+            ax.vlines(edges, height - 0.3, height + 0.3, color="white", linewidth=0.8)
+    ax.axvline(0.0, color="black", linewidth=0.8)
+    ax.set_yticks(range(len(parts)), [part.name for part in parts])
+    ax.set_ylim(len(parts) - 0.5, -0.5)
+    ax.margins(x=0.15)
+    return plain(ax, "share of the difference from least squares", "")
+
+
+_DARK = 3.0
+"""Per cent from which a cell is dark."""
+
+
+def plan_map(plan: "Plan", *, at_chosen_epoch: bool = False, ax: "Axes | None" = None) -> "Axes":
+    """Draw what wrong steps and batch sizes cost, in per cent of the least test error, as a map.
+
+    Every cell stops when it is best for it, or after as many epochs as the best recipe; a ring marks the latter.
+
+    Parameters
+    ----------
+    plan : Plan
+    at_chosen_epoch : bool
+        Whether every cell stops with the best recipe, in place of when it is best for itself.
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = axes(ax)
+    errors = plan.at_chosen_epoch if at_chosen_epoch else plan.at_best_epoch
+    least = float(plan.at_best_epoch.min())
+    above = 100 * (errors / least - 1) if least > 0 else errors - least
+    ax.imshow(np.log10(np.clip(above, 1e-2, 1e3)), cmap="cividis_r", aspect="auto", vmin=-2.0, vmax=3.0)
+    for (row, column), value in np.ndenumerate(above):
+        dark = "white" if value > _DARK else "black"
+        ax.annotate(significant(value, 2), (column, row), ha="center", va="center", fontsize=7, color=dark)
+    ring = (
+        int(np.argmin(np.abs(plan.shares - plan.best.share))),
+        int(np.argmin(np.abs(plan.batch_sizes - plan.best.batch_size))),
+    )
+    ax.plot(*ring, marker="o", markersize=24, markerfacecolor="none", markeredgecolor=COLOURS[1])
+    ax.set_xticks(range(len(plan.shares)), [significant(share, 2) for share in plan.shares], fontsize=8)
+    ax.set_yticks(range(len(plan.batch_sizes)), [f"{size:g}" for size in plan.batch_sizes])
+    when = f"after {plan.best.epochs} epochs" if at_chosen_epoch else "at the best epoch of each"
+    ax.set_title(f"test error above the least, per cent, {when}", fontsize=9)
+    return plain(ax, "step, in safe steps", "batch size")
+
+
+_TIMES_THE_MIDDLE = 3.0
+"""How far beyond the median value colours go: what is on its way to infinity would leave none for the rest."""
+_FAR = 1e4
+"""The same of curves."""
+_SPANS = 30.0
+"""The ratio of values from which colours go by their logarithm."""
+_MISSING: dict[str, Any] = {"facecolor": "#dddddd", "edgecolor": GREY, "linewidth": 0.0}
+_FEW_TICKS = 10
+
+
+def heat_map(answer: "DataArray", x: str, y: str, *, ax: "Axes | None" = None, **chosen: Any) -> "Axes":
+    """Draw an answer of `sweep` over two dimensions; a star marks the least, and what diverges is hatched.
+
+    Parameters
+    ----------
+    answer : DataArray
+        A variable of the dataset, such as found["risk"].
+    x, y : str
+        The dimensions along the axes.
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+    **chosen
+        The values of other dimensions, such as epochs=100; without epochs every point stops when it is best.
+
+    Returns
+    -------
+    Axes
+
+    >>> import reshuffle as rs
+    >>> over = {"batches": [1, 2, 4], "alpha": [0.1, 0.2, 0.4]}
+    >>> found = rs.sweep(rs.gaussian(20, 30, seed=1), over=over)
+    >>> heat_map(found["risk"], "alpha", "batches", ax=rs.plotting.figure(5, 4).add_subplot()).get_ylabel()
+    'number of batches'
+    """
+    shown, ax = select.part(answer, (y, x), chosen), axes(ax)
+    values = np.asarray(shown, dtype=np.float64)
+    across, along = select.edges(shown[x]), select.edges(shown[y])
+    masked = np.ma.masked_invalid(values)
+    least, most = select.worth_showing(values, _TIMES_THE_MIDDLE)
+    scale = "log" if 0 < _SPANS * least < most else "linear"
+    mesh = ax.pcolormesh(across, along, np.clip(masked, None, most), cmap="cividis_r", norm=scale)
+    if np.isfinite(values).any():
+        at_best = "" if "epochs" in chosen or "epochs" not in answer.dims else "\nat the best epoch of each"
+        more = "max" if (masked > most).any() else "neither"
+        ax.figure.colorbar(mesh, ax=ax, label=select.words(answer) + at_best, extend=more)
+        row, column = np.unravel_index(int(np.argmin(masked.filled(np.inf))), values.shape)
+        place = select.middle(shown[x], int(column)), select.middle(shown[y], int(row))
+        ax.plot(*place, "*", markersize=13, color="white", markeredgecolor="black", label="least")
+    for missing, hatch, word in (
+        (np.isinf(values), "///", "diverges"),
+        (np.isnan(values), "...", "no answer"),
+    ):
+        for number, (row, column) in enumerate(np.argwhere(missing)):
+            left, right, low, high = *across[column : column + 2], *along[row : row + 2]
+            corners = [left, right, right, left], [low, low, high, high]
+            ax.fill(*corners, **_MISSING, hatch=hatch, label=word if number == 0 else None)
+    _spread_axis(ax, "x", shown[x])
+    _spread_axis(ax, "y", shown[y])
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, fontsize=8)
+    return ax
+
+
+def _spread_axis(ax: "Axes", axis: str, points: "DataArray") -> None:
+    """Label an axis of a sweep, logarithmic where its points are, with a tick at each if they are few."""
+    set_scale, set_ticks, set_label = (
+        getattr(ax, f"set_{axis}{what}") for what in ("scale", "ticks", "label")
+    )
+    if select.is_geometric(points):
+        set_scale("log")
+    if len(points) <= _FEW_TICKS or not select.is_numeric(points):
+        where = [select.middle(points, number) for number in range(len(points))]
+        set_ticks(where, [select.label(value) for value in points.values])
+        set_ticks([], minor=True)
+    set_label(select.words(points))
+
+
+def sweep_curves(
+    answer: "DataArray", x: str = "epochs", by: str | None = None, *, ax: "Axes | None" = None, **chosen: Any
+) -> "Axes":
+    """Draw an answer of `sweep` along one dimension, a line for each value of another; what diverges leaves it.
+
+    Parameters
+    ----------
+    answer : DataArray
+        A variable of the dataset, such as found["risk"].
+    x : str
+        The dimension along the axis.
+    by : str, optional
+        The dimension that lines differ in.
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+    **chosen
+        The values of other dimensions.
+
+    Returns
+    -------
+    Axes
+
+    >>> import reshuffle as rs
+    >>> found = rs.sweep(rs.gaussian(20, 30, seed=1), over={"batches": [1, 2, 4]}, alpha=0.2, epochs=range(50))
+    >>> ax = sweep_curves(found["risk"], by="batches", ax=rs.plotting.figure(5, 4).add_subplot())
+    >>> [line.get_label() for line in ax.get_lines()]
+    ['1', '2', '4']
+    """
+    shown, ax = select.part(answer, (x,) if by is None else (by, x), chosen), axes(ax)
+    lines = np.atleast_2d(np.asarray(shown, dtype=np.float64))
+    _, most = select.worth_showing(lines, _FAR)
+    labels = [""] if by is None else [select.label(value) for value in shown[by].values]
+    points = shown[x].values if select.is_numeric(shown[x]) else np.arange(shown.sizes[x])
+    named = np.linspace(0, len(labels) - 1, min(len(labels), len(COLOURS))).round()
+    shades: tuple[Any, ...] = COLOURS
+    if len(labels) > len(COLOURS):
+        from matplotlib import colormaps
+
+        shades = tuple(colormaps["cividis"](0.95 * np.arange(len(labels)) / (len(labels) - 1)))
+    for number, (values, label) in enumerate(zip(lines, labels, strict=True)):
+        seen = values <= most
+        name = label if seen.any() else f"{label} (diverges)"
+        # A label that begins with an underscore stays out of the legend.
+        name = name if number in named else f"_{name}"
+        ax.plot(points, np.where(seen, values, np.nan), color=shades[number], linewidth=1.6, label=name)
+    _spread_axis(ax, "x", shown[x])
+    plain(scale_values(ax), select.words(shown[x]), select.words(answer))
+    if by is not None:
+        ax.legend(title=select.words(shown[by]), frameon=False, fontsize=8, title_fontsize=8)
+    return ax

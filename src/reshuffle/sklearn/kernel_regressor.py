@@ -1,0 +1,122 @@
+"""MiniBatchKernelRegressor: kernel regression trained in mini-batches, as an estimator of scikit-learn."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.utils.validation import check_is_fitted
+
+from reshuffle._arrays import FloatArray
+from reshuffle.problem.kernel import KernelFeatures
+from reshuffle.run import Run
+from reshuffle.sklearn.regressor import Data, MiniBatchRegressor, checked_rows, positions_warn
+
+
+@positions_warn("kernel", "batch_size", "learning_rate", "epochs", allowed=1)
+@dataclass(eq=False, repr=False, kw_only=True)
+class MiniBatchKernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """The function that mini-batch SGD on the squared loss gives in the space of a kernel, without training.
+
+    A visit to a batch of m rows is f -> f - learning_rate (sum of k(x, .) (f(x) - y) / m + weight_decay f), from
+    f = 0 on, and the estimator is the mean over all shuffles. With weight_decay and infinitely many epochs of one
+    batch it is scikit-learn's KernelRidge(alpha=n * weight_decay); stopped early, it needs no ridge.
+
+    Parameters
+    ----------
+    kernel : str or callable
+        As in scikit-learn's KernelRidge: the name of a kernel, a function of two rows, or "precomputed" where X is
+        the kernel itself, (n, n) in `fit` and (m, n) in `predict`.
+    gamma, degree, coef0 : optional
+        Parameters of the kernel, where it has them.
+    kernel_params : dict, optional
+        Those of a function.
+    batch_size, learning_rate, epochs, momentum, nesterov, weight_decay, shuffle, drop_last, single_run, rtol, \
+budget, random_state
+        As in `MiniBatchRegressor`. There is no intercept.
+
+    Attributes
+    ----------
+    dual_coef_ : (n,), or (n, t) for y of shape (n, t)
+        Weights of the rows of `fit`: the function is sum_i dual_coef_[i] k(x_i, .).
+    X_fit_ : (n, p)
+        The rows, or the kernel if it was precomputed.
+    n_iter_ : int or math.inf
+        The epochs.
+    run_ : reshuffle.Run
+        For every other question: leave-one-out, thresholds, how far the mean may be off.
+
+    >>> import numpy as np
+    >>> from reshuffle.sklearn import MiniBatchKernelRegressor
+    >>> x = np.linspace(0, 6, 60)[:, np.newaxis]
+    >>> model = MiniBatchKernelRegressor(gamma=0.5, batch_size=20, learning_rate=0.5, epochs=100)
+    >>> model.fit(x, np.sin(x[:, 0])).predict([[1.0], [4.0]]).round(1)
+    array([ 0.8, -0.8])
+    """
+
+    kernel: str | Callable[..., Any] = field(default="rbf", kw_only=False)
+    batch_size: int | None = 64
+    learning_rate: Any = "auto"
+    epochs: float = 100
+    gamma: float | None = None
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: dict[str, Any] | None = None
+    momentum: float = 0.0
+    nesterov: bool = False
+    weight_decay: float = 0.0
+    shuffle: bool | str = True
+    drop_last: bool = False
+    single_run: bool = False
+    rtol: float = 5e-3
+    budget: float = 1e12
+    random_state: Any = None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> "MiniBatchKernelRegressor":
+        """Compute the function that training gives; return the estimator.
+
+        Parameters
+        ----------
+        X : (n, p)
+            Dense or sparse; (n, n) for a kernel that is precomputed.
+        y : (n,) or (n, t)
+        sample_weight : (n,), optional
+            As in MiniBatchRegressor.
+        """
+        data = Data.checked(self, X, y, sample_weight, 1)
+        features = KernelFeatures(self._kernel(data.X, data.X))
+        own = ("kernel", "gamma", "degree", "coef0", "kernel_params")
+        shared = {name: value for name, value in self.get_params().items() if name not in own}
+        self._model = MiniBatchRegressor(fit_intercept=False, **shared)
+        self._model.fit(features.rows, data.y, sample_weight)
+        self.X_fit_ = data.X
+        self.dual_coef_ = features.weights(self._model.coef_.T)
+        self.n_iter_ = self._model.n_iter_
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        """Predictions for rows X (m, p), or for their kernel (m, n) with those of `fit`: (m,) or (m, t)."""
+        check_is_fitted(self)
+        return np.asarray(self._kernel(checked_rows(self, X), self.X_fit_) @ self.dual_coef_)
+
+    @property
+    def run_(self) -> Run:
+        """The run of all outputs in the space of the kernel."""
+        check_is_fitted(self)
+        return self._model.run_
+
+    def _kernel(self, rows: FloatArray, others: FloatArray) -> FloatArray:
+        if self.kernel == "precomputed":
+            return rows
+        given = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        options = (self.kernel_params or {}) if callable(self.kernel) else {"filter_params": True, **given}
+        return np.asarray(pairwise_kernels(rows, others, metric=self.kernel, **options))

@@ -1,0 +1,340 @@
+"""MiniBatchRegressorCV: settings and stopping epoch chosen on held-out rows, as an estimator of scikit-learn."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import rankdata
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import check_is_fitted
+
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle.errors import UnsupportedError
+from reshuffle.problem.sources import Stream, opened
+from reshuffle.recipe import Average
+from reshuffle.run import Run
+from reshuffle.sklearn.regressor import (
+    Data,
+    Fit,
+    MiniBatchRegressor,
+    Path,
+    Training,
+    checked_rows,
+    positions_warn,
+)
+
+_EVERY_EPOCH, _FURTHER_APART = 20, 80
+"""Up to which epoch every one is tried, and how many are up to the last."""
+_CHOSEN = ("batch_size", "learning_rate", "momentum", "weight_decay")
+_SHARED = (
+    "shuffle",
+    "drop_last",
+    "average",
+    "fit_intercept",
+    "standardize",
+    "rtol",
+    "budget",
+    "random_state",
+)
+_AT_A_TIME = 1 << 24
+"""Errors of left-out rows in memory at a time."""
+_LEFT_OUT = 4000
+"""Rows that are left out at most: a mean over so many is known to two percent or so."""
+
+
+@positions_warn("batch_sizes", "learning_rates", "epochs")
+@dataclass(eq=False, repr=False, kw_only=True)
+class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """MiniBatchRegressor with batch size, learning rate, momentum, weight decay and stopping epoch chosen.
+
+    Every combination is tried, and each at all epochs at once: none is trained. The one with the least mean square
+    on held-out rows is fitted to all rows.
+
+    Parameters
+    ----------
+    batch_sizes : list of int or None
+    learning_rates : list of float or "auto"
+        Those of MiniBatchRegressor; "auto" is what that stands for on all rows.
+    epochs : int or list of int
+        When training may stop: up to 100 numbers of epochs up to this one, ever further apart; or these, math.inf
+        included.
+    momenta, weight_decays : list of float
+    nesterov : bool
+        For every momentum above zero.
+    cv : None, int, splitter or iterable of splits
+        How rows are held out. None: each by itself, 4000 of them at most, all from one run. Otherwise by folds, as
+        in scikit-learn; in every split the rows trained on have means and scales of their own.
+    shuffle, drop_last, average, fit_intercept, standardize, rtol, budget, random_state
+        As in MiniBatchRegressor.
+
+    Attributes
+    ----------
+    best_params_ : dict
+        What MiniBatchRegressor takes, the learning rate as a number.
+    best_score_ : float
+        Less the mean square on held-out rows; over outputs, their mean.
+    best_epoch_ : int or math.inf
+    best_index_ : int
+        Its row in `cv_results_`.
+    best_estimator_ : MiniBatchRegressor
+        Fitted to all rows.
+    cv_results_ : dict of arrays
+        A row per combination and number of epochs, as in GridSearchCV: made for `pandas.DataFrame(cv_results_)`.
+        What diverges has the score -inf. Where rows were left out one by one `std_test_score` is over rows, and
+        over the root of their number the standard error of `mean_test_score`.
+    coef_, intercept_, n_iter_, learning_rate_, run_, n_features_in_, feature_names_in_
+        As in MiniBatchRegressor.
+
+    >>> import numpy as np
+    >>> from reshuffle.sklearn import MiniBatchRegressorCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((60, 40))
+    >>> y = X[:, :10].sum(axis=1) + rng.standard_normal(60)
+    >>> model = MiniBatchRegressorCV(batch_sizes=[10, 30], epochs=200).fit(X, y)
+    >>> model.best_epoch_, model.best_params_["batch_size"], round(model.best_score_, 3)
+    (18, 10, -2.452)
+    """
+
+    batch_sizes: Any = (64,)
+    learning_rates: Any = ("auto",)
+    epochs: Any = 1000
+    momenta: Any = (0.0,)
+    weight_decays: Any = (0.0,)
+    nesterov: bool = False
+    shuffle: bool | str = True
+    drop_last: bool = False
+    average: Average | None = None
+    fit_intercept: bool = True
+    standardize: bool = False
+    cv: Any = None
+    rtol: float = 5e-3
+    budget: float = 1e12
+    random_state: Any = None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> "MiniBatchRegressorCV":
+        """Choose on held-out rows of X and y, and fit to all; return the estimator.
+
+        Parameters
+        ----------
+        X : (n, p)
+            Dense or sparse, or a source of rows, as in MiniBatchRegressor, that fits into memory.
+        y : (n,) or (n, t)
+        sample_weight : (n,), optional
+            As in MiniBatchRegressor; held-out rows count by them too.
+        """
+        epochs = _epochs(self.epochs)
+        models = self._models()
+        found = opened(X, y, sample_weight)
+        if isinstance(found, Stream):
+            raise UnsupportedError(
+                f"rows that are held out must be in memory, but X has {found.n} rows that are read in chunks; "
+                "choose on a sample of the rows, and fit MiniBatchRegressor to all of them."
+            )
+        X, y = (X, y) if found is None else (found.X, found.y)
+        data = Data.checked(self, X, y, sample_weight, 2)
+        tried, scores = [], []
+        for model in models:
+            training = Training.of(model)
+            fitted = training.on(data)
+            model.learning_rate = fitted.run.step
+            tried.append({name: getattr(model, name) for name in _CHOSEN})
+            if self.cv is None:
+                scores.append(_left_out(fitted, epochs))
+            else:
+                folds = check_cv(self.cv).split(data.X, data.y)
+                scores.append(
+                    _by_folds(replace(training, learning_rate=fitted.run.step), data, folds, epochs)
+                )
+        self.cv_results_ = cv_table(tried, scores, epochs)
+        self.best_index_ = int(np.argmax(self.cv_results_["mean_test_score"]))
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        if not np.isfinite(self.best_score_):
+            raise ValueError(
+                "learning_rates must have one that converges, but all diverge on held-out rows; "
+                'try "auto", or smaller ones.'
+            )
+        self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
+        self.best_epoch_ = self.best_params_["epochs"]
+        chosen = models[self.best_index_ // len(epochs)].set_params(epochs=self.best_epoch_)
+        self.best_estimator_ = chosen.fit(data.X, data.y, data.weights)
+        for name in ("coef_", "intercept_", "n_iter_", "learning_rate_"):
+            setattr(self, name, getattr(chosen, name))
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Predictions of the chosen model for rows X (m, p), with `return_std` as in MiniBatchRegressor."""
+        return self._chosen.predict(checked_rows(self, X), return_std=return_std)
+
+    def path(self, epochs: ArrayLike) -> Path:
+        """Coefficients and intercepts of the chosen model after each of the given epochs."""
+        return self._chosen.path(epochs)
+
+    @property
+    def run_(self) -> Run:
+        """The run of the chosen model."""
+        return self._chosen.run_
+
+    @property
+    def _chosen(self) -> MiniBatchRegressor:
+        check_is_fitted(self)
+        chosen: MiniBatchRegressor = self.best_estimator_
+        return chosen
+
+    def _models(self) -> list[MiniBatchRegressor]:
+        """One model per combination."""
+        shared = {name: getattr(self, name) for name in _SHARED}
+        nesterov = _arrays.flag("nesterov", self.nesterov)
+        names = ("batch_sizes", "learning_rates", "momenta", "weight_decays")
+        return [
+            MiniBatchRegressor(
+                batch_size=size,
+                learning_rate=rate,
+                momentum=momentum,
+                weight_decay=decay,
+                nesterov=nesterov and momentum != 0,
+                **shared,
+            )
+            for size, rate, momentum, decay in product(
+                *(_listed(name, getattr(self, name)) for name in names)
+            )
+        ]
+
+
+def _listed(name: str, values: Any) -> list[Any]:
+    """A list of candidates with at least one entry.
+
+    >>> _listed("momenta", 0.9)
+    Traceback (most recent call last):
+    ...
+    ValueError: momenta must be a list of what to try, with at least one entry, but it is 0.9.
+    """
+    if isinstance(values, np.ndarray) and values.ndim == 1:
+        values = values.tolist()
+    if not isinstance(values, list | tuple) or not values:
+        raise ValueError(
+            f"{name} must be a list of what to try, with at least one entry, but it is {values!r}."
+        )
+    return list(values)
+
+
+def _epochs(value: Any) -> FloatArray:
+    """Epochs, ascending: these, or at most a hundred up to this one.
+
+    >>> _epochs(5), _epochs([10, 1])
+    (array([1., 2., 3., 4., 5.]), array([ 1., 10.]))
+    >>> len(_epochs(10**6))
+    82
+    """
+    if np.ndim(value) == 0:
+        last = _arrays.whole_number("epochs", value, 1, hint="Or give a list of those to try.")
+        few = np.arange(1, min(last, _EVERY_EPOCH) + 1)
+        return np.union1d(few, np.geomspace(1, last, _FURTHER_APART).round())
+    when = np.unique(_arrays.epochs(value))
+    if not len(when) or when[0] < 1:
+        raise ValueError(f"epochs must be a list of numbers of at least 1, but it is {value!r}.")
+    return when
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """Mean squares of the errors on held-out rows.
+
+    Attributes
+    ----------
+    mean : (epochs,)
+        The mean over splits of the mean square, and over outputs.
+    deviation : (epochs,)
+        The standard deviation over splits; over rows, where each row is a split.
+    splits : (splits, epochs) or None
+        The mean square of each split; None where each row is one.
+    """
+
+    mean: FloatArray
+    deviation: FloatArray
+    splits: FloatArray | None = None
+
+
+def _left_out(fitted: Fit, epochs: FloatArray) -> Score:
+    """Errors of rows whose gradients are left out one by one, at all epochs, from one run.
+
+    Means are those of the other rows; scales are those of all, which changes about 1 / n of what leaving out a row
+    does. Of many rows a sample is left out.
+    """
+    run, centred = fitted.run, fitted.training.centre
+    n, outputs, weights = run.problem.n, run.problem.outputs or 1, run.problem.sample_weight
+    rows = np.sort(np.random.default_rng(run.accuracy.seed).permutation(n)[:_LEFT_OUT])
+    weights = None if weights is None else weights[rows]
+    means, deviations = [], []
+    for part in np.array_split(epochs, -(-len(epochs) * len(rows) * outputs // _AT_A_TIME)):
+        found = run.leave_one_out(part, rows=rows, centred=centred)
+        with np.errstate(invalid="ignore", over="ignore"):
+            squares = np.square(found.residuals.reshape(len(part), len(rows), -1)).mean(axis=-1)
+            mean = np.average(squares, axis=-1, weights=weights)
+            variance = np.average(np.square(squares - mean[:, np.newaxis]), axis=-1, weights=weights)
+        means.append(np.where(np.isfinite(mean), mean, np.inf))
+        deviations.append(np.where(np.isfinite(mean), np.sqrt(variance), np.inf))
+    return Score(np.concatenate(means), np.concatenate(deviations))
+
+
+def _by_folds(training: Training, data: Data, folds: Any, epochs: FloatArray) -> Score:
+    """Errors of the rows that are held out of each fold, whose means are its own; inf where training diverges."""
+    found = np.array([
+        _mean_square(training, data.part(trained), data.part(held_out), epochs) for trained, held_out in folds
+    ])  # fmt: skip
+    with np.errstate(invalid="ignore", over="ignore"):
+        mean, deviation = found.mean(axis=0), found.std(axis=0)
+    return Score(mean, np.where(np.isfinite(mean), deviation, np.inf), found)
+
+
+def _mean_square(training: Training, trained: Data, held_out: Data, epochs: FloatArray) -> FloatArray:
+    if held_out.weights is not None and not held_out.weights.any():
+        raise ValueError(
+            "cv must hold out rows with weight in every split, but in one all of them have sample_weight zero."
+        )
+    coefficients, intercepts = training.on(trained).path(epochs)
+    with np.errstate(invalid="ignore", over="ignore"):
+        predicted = coefficients @ held_out.X.T + intercepts[..., np.newaxis]
+        squares = np.square(predicted - held_out.y.T).reshape(len(epochs), -1, len(held_out.X)).mean(axis=1)
+        found = np.average(squares, axis=-1, weights=held_out.weights)
+    return np.where(np.isfinite(found), found, np.inf)
+
+
+def cv_table(
+    tried: Sequence[Mapping[str, Any]], scores: Sequence[Score], epochs: FloatArray
+) -> dict[str, Any]:
+    """A row per candidate and number of epochs: its parameters, its score (less is worse), its rank.
+
+    >>> made = Score(np.array([2.0, 1.0]), np.array([0.5, 0.1]))
+    >>> table = cv_table([{"momentum": 0.5}], [made], np.array([1.0, 10.0]))
+    >>> table["mean_test_score"], table["rank_test_score"]
+    (array([-2., -1.]), array([2, 1], dtype=int32))
+    >>> table["params"][1]
+    {'momentum': 0.5, 'epochs': 10}
+    """
+    counts = [int(count) if np.isfinite(count) else float(count) for count in epochs]
+    params = [{**candidate, "epochs": count} for candidate in tried for count in counts]
+    table: dict[str, Any] = {f"param_{name}": _column([row[name] for row in params]) for name in params[0]}
+    table["params"] = params
+    splits = [found.splits for found in scores if found.splits is not None]
+    for number in range(len(splits[0]) if splits else 0):
+        table[f"split{number}_test_score"] = -np.concatenate([split[number] for split in splits])
+    table["mean_test_score"] = -np.concatenate([found.mean for found in scores])
+    table["std_test_score"] = np.concatenate([found.deviation for found in scores])
+    table["rank_test_score"] = rankdata(-table["mean_test_score"], method="min").astype(np.int32)
+    return table
+
+
+def _column(values: list[Any]) -> Any:
+    """Numbers where all are; objects where one is something else, such as None."""
+    numeric = all(isinstance(value, int | float) for value in values)
+    return np.ma.MaskedArray(np.array(values, dtype=None if numeric else object), mask=False)

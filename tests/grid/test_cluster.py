@@ -1,0 +1,103 @@
+"""The same numbers from the workers of a real Dask cluster, also where they are killed while they work."""
+
+import logging
+import os
+import signal
+
+import distributed
+import numpy as np
+import pytest
+
+import reshuffle as rs
+from reshuffle.grid import cache
+from reshuffle.grid.workers import DaskWorkers, split
+
+PROBLEM = rs.gaussian(40, 20, noise=0.5, seed=1)
+OVER = {"batches": [2, 4], "momentum": [0.0, 0.5], "alpha": np.linspace(0.1, 0.5, 12).tolist()}
+ASKED = {"metrics": ["risk", "stability"], "epochs": [1, 10, 100]}
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return rs.sweep(PROBLEM, over=OVER, **ASKED)
+
+
+@pytest.fixture(scope="module")
+def client():
+    cluster = distributed.LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=":0",
+        silence_logs=logging.CRITICAL,
+    )
+    # Not the default one: whatever is asked must be asked of it by name.
+    with cluster, distributed.Client(cluster, set_as_default=False) as client:
+        yield client
+
+
+def powers(exponent, numbers):
+    return [(number, number**exponent) for number in numbers]
+
+
+def same(found, expected):
+    for name in ("risk", "risk_bias", "rate", "converges"):
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-12)
+    assert (found["reason"] == "").all()
+
+
+@pytest.mark.slow
+def test_workers_give_the_same_numbers(client, expected):
+    same(rs.sweep(PROBLEM, over=OVER, client=client, **ASKED), expected)
+
+
+def test_many_small_tasks_travel_together_and_keep_their_numbers(client):
+    parts = split([(0, [number]) for number in range(200)], 2)
+    assert len(parts) == 29
+    found = list(DaskWorkers(client).compute(powers, [2], parts))
+    assert sorted(found) == [(number, number**2) for number in range(200)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victims", [1, 2])
+def test_workers_that_are_killed_are_replaced(client, expected, victims, tmp_path, monkeypatch):
+    client.wait_for_workers(2)
+    doomed = dict(sorted(client.run(os.getpid).items())[:victims])
+    original = cache.Cache.put
+    kept = []
+
+    def put(self, key, *answers):
+        original(self, key, *answers)
+        kept.append(key)
+        if len(kept) == 5:
+            for pid in doomed.values():
+                os.kill(pid, signal.SIGKILL)
+
+    monkeypatch.setattr(cache.Cache, "put", put)
+    found = rs.sweep(PROBLEM, over=OVER, client=client, cache=tmp_path, **ASKED)
+    same(found, expected)
+    # Nothing that had come back was asked for again.
+    assert len(kept) == len(set(kept)) == 2 * 48
+    while set(client.nthreads()) & set(doomed):
+        # The scheduler may hear of it after the work is done.
+        client.wait_for_workers(2)
+    client.wait_for_workers(2)
+
+
+def test_work_that_nobody_waits_for_is_given_up(client, tmp_path, monkeypatch):
+    def put(self, key, *answers):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(cache.Cache, "put", put)
+    with pytest.raises(OSError, match="no space left"):
+        rs.sweep(PROBLEM, over=OVER, client=client, cache=tmp_path, **ASKED)
+    assert all(state.status != "pending" for state in client.futures.values())
+
+
+def test_clients_without_a_scheduler_and_jobs_beside_them(client):
+    with pytest.raises(TypeError, match="n_jobs must be left out with client"):
+        rs.sweep(PROBLEM, over=OVER, client=client, n_jobs=2)
+    gone = distributed.Client(client.cluster, set_as_default=False)
+    gone.close()
+    with pytest.raises(ConnectionError, match="client must be connected to a scheduler, but it is closed"):
+        rs.sweep(PROBLEM, over=OVER, client=gone)

@@ -1,0 +1,117 @@
+"""One table of metrics: every answer is that of the run, a refusal is a reason, and diverging runs cost nothing."""
+
+import math
+
+import numpy as np
+import pytest
+
+import reshuffle as rs
+from reshuffle.grid.metrics import METRICS, evaluate, held_out_loss, simulated
+
+PROBLEM = rs.gaussian(24, 6, noise=0.5, seed=4)
+RUN = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), step=0.05)
+WHEN = np.array([[0.0, 3.0], [40.0, math.inf]])
+
+
+def test_every_quantity_has_its_shape_a_label_and_a_unit():
+    y = np.column_stack([PROBLEM.y, PROBLEM.y[::-1]])
+    run = rs.descend(rs.LeastSquares(PROBLEM.X, y), rs.RandomReshuffling(batches=3), step=0.05)
+    names = [name for name, metric in METRICS.items() if not metric.needs_truth and name != "limit_distance"]
+    (found,) = evaluate([run], names, WHEN)
+    for metric in (METRICS[name] for name in names):
+        for each in metric.quantities:
+            assert found[each.name].value.shape == each.shape(run.problem, WHEN.shape), each.name
+            assert found[each.name].reason == "", each.name
+            assert each.label, each.name
+            assert each.unit, each.name
+    np.testing.assert_allclose(found["iterate"].value, run.iterate(WHEN))
+    np.testing.assert_allclose(found["leave_one_out"].value, run.leave_one_out(WHEN).mean_square)
+
+
+def test_the_loss_of_a_single_run_is_that_of_the_mean_and_its_spread():
+    run = rs.descend(rs.LeastSquares(PROBLEM.X, PROBLEM.y), rs.RandomReshuffling(batches=3), step=0.05)
+    (found,) = evaluate([run], ["expected_training_loss", "training_loss", "excess_training_loss"], [5, 50])
+    spread = run.excess_training_loss([5, 50], of_run=True) - run.excess_training_loss([5, 50])
+    np.testing.assert_allclose(found["expected_training_loss_spread"].value, spread, rtol=1e-10)
+    total = found["training_loss"].value + spread
+    np.testing.assert_allclose(found["expected_training_loss"].value, total, rtol=1e-10)
+
+
+def test_held_out_and_simulated_losses_are_those_of_the_definitions():
+    other = rs.gaussian(9, 6, noise=0.5, seed=5)
+    (found,) = evaluate(
+        [RUN], [held_out_loss(other), simulated(400, 1, knows_truth=True), "expected_risk"], [2, 9]
+    )
+    losses = np.square(RUN.iterate([2, 9]) @ other.X.T - other.y).mean(axis=1) / 2
+    np.testing.assert_allclose(found["held_out_loss"].value, losses)
+    off = np.abs(found["simulated_expected_risk"].value - found["expected_risk"].value)
+    assert (off <= 2 * found["simulated_expected_risk"].error).all()
+    unknown = rs.descend(rs.LeastSquares(PROBLEM.X, PROBLEM.y), rs.RandomReshuffling(batches=3), step=0.05)
+    (found,) = evaluate([unknown], [simulated(40, knows_truth=False), "training_loss"], [9])
+    off = np.abs(found["simulated_training_loss"].value - found["training_loss"].value)
+    assert (off <= found["simulated_training_loss"].error).all()
+
+
+def test_what_is_refused_has_its_exception_and_leaves_the_others_alone():
+    unknown = rs.descend(
+        rs.LeastSquares(PROBLEM.X, PROBLEM.y), rs.RandomReshuffling(batches=3), step=[0.1] * 9
+    )
+    (found,) = evaluate([unknown], ["risk", "limit", "training_loss"], [3])
+    assert isinstance(found["risk"].refusal, rs.MissingTruthError)
+    assert isinstance(found["limit_risk"].refusal, rs.UnsupportedError)
+    assert math.isnan(found["limit_risk"].value)
+    assert "constant step" in found["limit_risk"].reason
+    np.testing.assert_allclose(found["training_loss"].value, unknown.training_loss([3]))
+    (found,) = evaluate([RUN], ["expected_risk"])
+    assert "epochs must be given" in found["expected_risk"].reason
+
+
+def test_prices_above_the_limit_are_refused():
+    run = rs.descend(rs.gaussian(300, 30, noise=0.5, seed=1), rs.RandomReshuffling(batches=11), step=0.05)
+    (found,) = evaluate([run], ["expected_risk", "risk"], 8000, operations=1.0)
+    assert isinstance(found["expected_risk"].refusal, rs.BudgetError)
+    assert "expected risk of a single run takes about" in found["expected_risk"].reason
+    assert found["risk"].is_known
+
+
+SHUFFLED = rs.gaussian(300, 40, noise=0.5, seed=2, covariance=np.geomspace(1, 0.01, 40))
+SCHEME = rs.SampleReshuffling(batch_size=30)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_a_diverging_run_is_found_by_a_few_orders_and_not_followed(momentum, monkeypatch):
+    def refuse(*arguments, **others):
+        raise AssertionError("a diverging run must not be followed")
+
+    names = ["risk", "expected_risk", "leave_one_out", "limit", "stability", "mean_square_stability"]
+    for name in names:
+        monkeypatch.setattr(rs.Run, name, refuse)
+    run = rs.descend(SHUFFLED, SCHEME, step=5.0, momentum=momentum)
+    (found,) = evaluate([run], names, [1, 10, math.inf])
+    for name in ("risk", "risk_bias", "expected_risk", "leave_one_out", "limit_risk", "mean_square_rate"):
+        assert np.isinf(found[name].value).all(), name
+        assert found[name].reason.startswith("diverges: the mean iterate grows"), name
+    assert found["converges"].value == found["mean_square_converges"].value == 0
+    assert found["rate"].value > 10
+
+
+def test_the_start_and_the_first_epochs_of_a_diverging_run_are_known():
+    run = rs.descend(SHUFFLED, SCHEME, step=2.05)
+    assert run.divergence is not None
+    assert run.divergence.value < 10
+    (found,) = evaluate([run], ["risk", "best_epoch"], [0, 1, 3000])
+    assert found["risk"].error[1] > 0
+    start, rough = (
+        rs.descend(SHUFFLED, rs.FullBatch(), step=0.1),
+        rs.descend(SHUFFLED, SCHEME, step=2.05, rtol=0.1),
+    )
+    np.testing.assert_allclose(found["risk"].value[:2], [start.risk(0).total, rough.risk(1).total])
+    assert found["risk"].error[1] > 0
+    assert np.isinf(found["risk"].value[2])
+    assert found["best_epoch"].value < 100
+
+
+@pytest.mark.parametrize("step", [0.2, 1.0, 1.7])
+def test_runs_that_converge_are_not_taken_for_diverging(step):
+    # The critical step is 1.89 +- 0.12.
+    assert rs.descend(SHUFFLED, SCHEME, step=step).divergence is None
