@@ -32,8 +32,8 @@ class Tab:
         The module of `reshuffle.page` with the functions of its stages.
     inputs : list of Input
     stages : list of str
-        Functions `stage(values, upload) -> Answer`, called in another process by name: the first answers at once, and
-        each of the others replaces the answer before it. `Answer.is_final` ends them.
+        Functions `stage(values, upload) -> Answer`, called in another process by name: the first answers at once,
+        and each of the others replaces the answer before it. `Answer.is_final` ends them.
     examples : dict
         Values worth a look, by name; the other inputs have their defaults.
     advice : str

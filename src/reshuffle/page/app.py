@@ -57,8 +57,8 @@ class Question:
 def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool) -> None:
     """Answer the questions of one session.
 
-    The first stage is not interrupted: meanwhile the newest question waits, so that charts follow a slider. Later stages
-    end with the next question.
+    The first stage is not interrupted: meanwhile the newest question waits, so that charts follow a slider.
+    Later stages end with the next question.
     """
     newest: Question | None = None
     asked: Question | None = None
@@ -129,7 +129,8 @@ def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool)
         if newest is not None:
             await session.send_custom_message("stopped", {"tab": newest.tab.name})
 
-    @reactive.effect
+    # After the question has been asked, which the browser may rely on.
+    @reactive.effect(priority=-1)
     @reactive.event(inputs.settled)
     async def _() -> None:
         # The address has what differs from the defaults; from another tab one can go back.
@@ -140,9 +141,13 @@ def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool)
             values, _ = read(tab.inputs, {name: inputs[key]() for name, key in keys.items()})
             kept |= {key for name, key in keys.items() if values[name] != tab.defaults[name]}
         session.bookmark.exclude = [str(name) for name in dir(inputs) if name not in kept]
-        mode: Any = "push" if last_tab not in ("", inputs.tab()) and not inputs.settled()["back"] else "replace"
+        mode: Any = (
+            "push" if last_tab not in ("", inputs.tab()) and not inputs.settled()["back"] else "replace"
+        )
         last_tab = inputs.tab()
-        await session.bookmark.update_query_string(mode=mode)
+        url = await session.bookmark.get_bookmark_url() or "?"
+        await session.bookmark.update_query_string(url[url.index("?") :], mode)
+        await session.send_custom_message("settled", inputs.settled()["count"])
 
     @session.on_ended
     def _() -> None:
@@ -160,7 +165,7 @@ def _only(path: Path, name: str) -> str:
 
 
 def safe_name(given: str) -> str:
-    """Return the name of a file as it is stored and shown: no folders, no signs that mean anything, .csv at its end.
+    """Return the name of a file as it is stored and shown: no folders, no special signs, .csv at its end.
 
     >>> safe_name("../../etc/my prices.CSV"), safe_name(""), safe_name("<b>.csv")
     ('my prices.csv', 'table.csv', 'b.csv')
@@ -216,7 +221,7 @@ def page(request: Request) -> TagList:
 
 
 def restored(query: str) -> tuple[str, dict[str, dict[str, Any]], list[str]]:
-    """Return the tab and the values of all inputs that a bookmark holds, and what is wrong with those it may not hold."""
+    """Return the tab and the values of all inputs in a bookmark, and what is wrong with those that are refused."""
     given = {name for name, _ in parse_qsl(query)}
     values, errors = {}, []
     for tab in TABS.values():
@@ -279,7 +284,12 @@ def _panel(tab: Tab, values: dict[str, Any], is_chosen: bool) -> Tag:
         answer,
         form,
         tags.div(class_="charts"),
-        tags.div(tags.div(class_="rest"), tags.p(tab.lead, class_="lead"), class_="below"),
+        tags.div(
+            tags.div(class_="rest"),
+            tags.div(class_="more"),
+            tags.p(tab.lead, class_="lead"),
+            class_="below",
+        ),
         id=f"panel-{tab.name}",
         class_="panel busy",
         role="tabpanel",

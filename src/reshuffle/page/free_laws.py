@@ -17,11 +17,12 @@ TAB = Tab(
     name="free",
     title="Free",
     question="Which law has this expression of random matrices?",
-    lead="Type an expression of free variables and the law of each. The curve is the law of the limit, computed without any "
-    "matrix; the bars are the eigenvalues of one.",
+    lead="Type an expression of free variables and the law of each. The curve is the law of the limit, computed "
+    "without any matrix; the bars are the eigenvalues of one.",
     module="free_laws",
     inputs=(
-        Text("expression", "Expression", "x + y - (x*y + y*x)/2", 400, help="Self-adjoint: + - * / ** and brackets."),
+        Text("expression", "Expression", "x + y - (x*y + y*x)/2", 400,
+             help="Self-adjoint: + - * / ** and brackets."),
         Text("laws", "Law of each variable", "x = mp(3, 0.1)\ny = mp(3, 0.1)", 1000, 4,
              help="A line each: mp(ratio, variance), sc(variance), poisson(rate, jump), projection(rank), "
              "bernoulli(probability, low, high), arcsine(low, high), uniform(low, high), wachter(first, second), "
@@ -147,7 +148,9 @@ def _chart(values: Mapping[str, Any], eigenvalues: "FloatArray", found: "Spectru
         moving = moving[np.abs(moving - place) > 1e-8 * scale]
     counts, cuts = np.histogram(moving, bins=min(60, max(10, len(eigenvalues) // 8)))
     heights = counts / len(eigenvalues) / np.diff(cuts)
-    bars = Series("", f"one matrix of size {len(eigenvalues)}", numbers(cuts), numbers(heights), "first", "bars")
+    bars = Series(
+        "", f"one matrix of size {len(eigenvalues)}", numbers(cuts), numbers(heights), "first", "bars"
+    )
     series, top = [bars], float(heights.max(initial=0.0))
     ends = f"from {number(eigenvalues.min())} to {number(eigenvalues.max())}"
     words = f"{len(eigenvalues)} eigenvalues of {values['expression']} {ends}"
@@ -159,13 +162,15 @@ def _chart(values: Mapping[str, Any], eigenvalues: "FloatArray", found: "Spectru
         words += f"; {_sentence(found)[0].lower()}{_sentence(found)[1:-1]}"
     if atoms:
         places, masses = zip(*atoms, strict=True)
-        series.append(Series("", "atoms, with their mass", numbers(places), numbers(masses), "third", "arrows"))
+        series.append(
+            Series("", "atoms, with their mass", numbers(places), numbers(masses), "third", "arrows")
+        )
     y = Axis("density", "density", False, 0.0, 1.18 * (top or 1.0))
     return Chart("law", "The law and one matrix", f"{words}.", Axis("eigenvalue", "eigenvalue"), y, series)
 
 
 def _program(values: Mapping[str, Any]) -> str:
-    """Return lines in Python's own words where these are what was typed; else those that read it as this page does."""
+    """Return lines with the expression as it was typed, or parsed from text where a name is Python's own."""
     from reshuffle import free
     from reshuffle.free import parser
 

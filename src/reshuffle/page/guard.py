@@ -26,9 +26,9 @@ _HEADERS = (
 def guarded(inside: ASGIApp) -> ASGIApp:
     """Return the application, for those alone who asked for it under a name of this machine.
 
-    A page from elsewhere, open in the same browser, must not talk to this one, nor look like it by a name of its own that
-    leads here. Of all requests that send something, only files of a session are let through: Shiny itself takes files of
-    any size and number.
+    A page from elsewhere, open in the same browser, must not talk to this one, nor look like it by a name of its
+    own that leads here. Of all requests that send something, only files of a session are let through: Shiny itself
+    takes files of any size and number.
     """
     sent: Counter[str] = Counter()
 

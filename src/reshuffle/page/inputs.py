@@ -75,7 +75,9 @@ class Number(Input):
     def element(self, attributes: Attributes, value: Any) -> Tag:
         """Return a slider, or a field for a number."""
         bounds: Attributes = {"min": f"{self.low:g}", "max": f"{self.high:g}", "step": f"{self.step:g}"}
-        kind = {"type": "number", "inputmode": "numeric"} if self.is_typed else {"type": "range"}
+        kind: Attributes = {"type": "range"}
+        if self.is_typed:
+            kind = {"type": "number", "inputmode": "numeric"}
         return tags.input(attributes, bounds, kind, value=f"{value:.12g}")
 
 
@@ -141,7 +143,7 @@ class Text(Input):
 
 @dataclass(frozen=True)
 class Column(Input):
-    """The name of a column of the data; empty for the column that the data suggest. The answer brings the options."""
+    """The name of a column, empty for the one that the data suggest; the answer brings the options."""
 
     default: Any = ""
 

@@ -17,9 +17,9 @@ TAB = Tab(
     name="limit",
     title="Without data",
     question="What does mini-batch descent do, whatever the data?",
-    lead="Gaussian data with many rows and columns behave alike: the shape of the problem decides. Move a slider, or the "
-    "handle on the second chart, and see when to stop, how large the test error is and of what it is made, and which step "
-    "diverges.",
+    lead="Gaussian data with many rows and columns behave alike: the shape of the problem decides. Move a slider, "
+    "or the handle on the second chart, and see when to stop, how large the test error is and of what it is made, and "
+    "which step diverges.",
     module="limit",
     inputs=(
         Number("aspect", "Shape, p / n", 1.5, 0.1, 4.0, 0.05, help="Parameters per row."),
@@ -42,8 +42,8 @@ LAST = 1000
 _CLOSED = 2
 """Batches up to which the limit has a closed form, and a curve takes 0.05 s; with more, 0.3 to 0.9 s."""
 _ROWS, _ROWS_OF_MANY, _FEW_BATCHES = 100, 60, 4
-"""Rows of a drawn problem that stands in for the limit, fewer beyond 4 batches: the exact mean costs twice as much with
-each batch."""
+"""Rows of a drawn problem that stands in for the limit, fewer beyond 4 batches: the exact mean costs twice as much
+with each batch."""
 _MOST_BATCHES_WITH_MOMENTUM = 4
 """Batches up to which the threshold with momentum is computed: that of more takes minutes."""
 _STEPS, _STEPS_OF_MANY = 14, 7
@@ -102,7 +102,7 @@ def _drawn_answer(
     has_steps: bool = False,
     is_quick: bool = False,
 ) -> Answer:
-    """Return the exact answers for one drawn problem: until the limit is known, beyond the threshold, with momentum.
+    """Return exact answers for one drawn problem: until the limit is known, beyond the threshold, with momentum.
 
     With `is_quick`, the best epoch is the best of those in the chart.
     """
@@ -121,7 +121,9 @@ def _drawn_answer(
     drawn = f"one drawn problem with {problem.n} rows"
     if values["momentum"]:
         note = f"With momentum there is no closed limit: shown is {drawn}, its spectrum without momentum."
-        note += " The best epoch is that of those in the chart; the exact one takes a little longer." * is_quick
+        note += (
+            " The best epoch is that of those in the chart; the exact one takes a little longer." * is_quick
+        )
     elif threshold is None:
         note = f"A first look: {drawn}. The limit of many rows takes a little longer."
     else:
@@ -163,7 +165,8 @@ def _drawn_threshold(values: Mapping[str, Any]) -> float | None:
     if values["batches"] > _MOST_BATCHES_WITH_MOMENTUM:
         return None
     problem, scheme, _ = _drawn(values)
-    return values["batches"] * float(rs.critical_step(problem, scheme, momentum=values["momentum"]))
+    step = float(rs.critical_step(problem, scheme, momentum=values["momentum"]))
+    return float(values["batches"] * step)
 
 
 def _epochs() -> "FloatArray":
@@ -229,7 +232,11 @@ def _setting(values: Mapping[str, Any]) -> str:
 
 def _sentence(best: "rs.BestEpoch", limit: float, threshold: float | None, diverges: bool) -> str:
     if diverges:
-        return "This step diverges." if threshold is None else f"This step diverges; stay below {number(threshold)}."
+        return (
+            "This step diverges."
+            if threshold is None
+            else f"This step diverges; stay below {number(threshold)}."
+        )
     if best.epoch == math.inf:
         return f"Train for as long as you like: the test error falls to {number(best.risk)} in the end."
     after = f"Trained for ever, it is {number(limit)}."
@@ -249,7 +256,10 @@ _PARTS = (
 
 
 def _risk_chart(
-    values: Mapping[str, Any], risk: "rs.Risk | asymptotics.LimitingRisk", best: "rs.BestEpoch", diverges: bool
+    values: Mapping[str, Any],
+    risk: "rs.Risk | asymptotics.LimitingRisk",
+    best: "rs.BestEpoch",
+    diverges: bool,
 ) -> Chart:
     """Return the test error and its parts along the epochs; on a logarithmic axis if it grows without bound."""
     import numpy as np
@@ -261,7 +271,7 @@ def _risk_chart(
     ]  # fmt: skip
     series += [Series("cross", "", numbers(risk.epochs), numbers(risk.cross), "grey", "hidden")]
     if 1 <= best.epoch <= LAST and not diverges:
-        series.append(Series("", "", [best.epoch], [best.risk], "first", "dots"))
+        series.append(Series("", "", [best.epoch], [best.risk], "first", "dots", width=5))
     total = risk.total[np.isfinite(risk.total)]
     if diverges:
         high = min(float(total.max(initial=10.0)), 1e6)
@@ -272,8 +282,8 @@ def _risk_chart(
         y = Axis("test error (risk) and its parts", "risk", False, 0.0, high)
     when = "in the limit" if best.epoch == math.inf else f"after {best.epoch:g} epochs"
     words = (
-        f"Test error along the epochs at {_setting(values)}: {number(float(risk.total[0]))} after one epoch, smallest "
-        f"{when} at {number(best.risk)}, {number(float(risk.total[-1]))} after {LAST} epochs."
+        f"Test error along the epochs at {_setting(values)}: {number(float(risk.total[0]))} after one epoch, "
+        f"smallest {when} at {number(best.risk)}, {number(float(risk.total[-1]))} after {LAST} epochs."
     )
     return Chart("risk", "Test error along the epochs", words, Axis("epochs", "epoch", True), y, series)
 
@@ -332,7 +342,13 @@ def _curves(
     risks: list[Any] = []
     for alpha in steps:
         if momentum:
-            values = {"aspect": aspect, "batches": batches, "momentum": momentum, "noise": 1.0, "alpha": alpha}
+            values = {
+                "aspect": aspect,
+                "batches": batches,
+                "momentum": momentum,
+                "noise": 1.0,
+                "alpha": alpha,
+            }
             risks.append(_drawn(values)[2].risk(_epochs()))
         else:
             curve = asymptotics.learning_curve(aspect, float(alpha), batches, noise=1.0)

@@ -18,6 +18,7 @@ from reshuffle.page.inputs import Choice, Column, Columns, Number, Switch, Uploa
 if TYPE_CHECKING:
     import reshuffle as rs
     from reshuffle.cli.advice_data import AdviceData
+    from reshuffle.planning.training_plan import PlannedRecipe
 
 _DRAWN = "drawn"
 _SCIKIT_LEARN = {
@@ -32,14 +33,14 @@ TAB = Tab(
     name="data",
     title="My data",
     question="How should I train on my data?",
-    lead="Every row is left out in turn, for every batch size, learning rate and number of epochs at once, and without "
-    "training: that estimates the test error of each recipe on rows it has not seen.",
+    lead="Every row is left out in turn, for every batch size, learning rate and number of epochs at once, and "
+    "without training: that estimates the test error of each recipe on rows it has not seen.",
     module="own_data",
     inputs=(
         Choice("source", "Data", next(iter(SETS)),
                {name: words for name, (words, *_) in SETS.items()} | {"upload": "The file I sent"}),
-        Upload("file", "Send a CSV file", help=f"With a line of names, at most {LARGEST_FILE >> 20} MB. It stays on this "
-               "machine, and is deleted with this page."),
+        Upload("file", "Send a CSV file", help=f"With a line of names, at most {LARGEST_FILE >> 20} MB. It stays "
+               "on this machine, and is deleted with this page."),
         Column("target", "Target", help="The column to be predicted."),
         Columns("leave_out", "Leave out"),
         Columns("categories", "Columns of categories", help="Each category becomes a column of 0 and 1."),
@@ -89,7 +90,9 @@ def _answer(values: Mapping[str, Any], upload: str | None, *, verify: bool) -> A
             found = _planned(replace(data, path=path.name), values, verify)
             return replace(found, offers=offers, chosen=chosen)
         except InputError as error:
-            return refusal(_worded(str(error)).replace(f"{folder}/", ""), offers=offers, chosen=chosen)
+            # The folder of the file is no part of its name.
+            text = _worded(str(error)).replace(f"{Path(upload or folder).parent}/", "")
+            return refusal(text.replace(f"{folder}/", ""), offers=offers, chosen=chosen)
 
 
 _WORDS: tuple[tuple[str, Any], ...] = (
@@ -190,8 +193,8 @@ def _planned(data: "AdviceData", values: Mapping[str, Any], verify: bool) -> Ans
     remarks = [
         f"Expect a test error of {number(root)} (RMSE) on new rows; {target} has a standard deviation of "
         f"{number(deviation)}. It costs {_count(best.epochs, 'epoch')} of {_count(visits, 'step')} each.",
-        f"Least squares, to which training leads in the end, has {_against(plan.least_squares.mean_square, best)}; ridge "
-        f"with the best penalty has {_against(plan.ridge.mean_square, best)}.",
+        f"Least squares, to which training leads in the end, has {_against(plan.least_squares.mean_square, best)}; "
+        f"ridge with the best penalty has {_against(plan.ridge.mean_square, best)}.",
     ]
     return Answer(
         sentence,
@@ -216,7 +219,7 @@ def _count(value: int, what: str) -> str:
     return f"{value} {what}{'s' * (value != 1)}"
 
 
-def _against(value: float, best: "rs.PlannedRecipe") -> str:
+def _against(value: float, best: "PlannedRecipe") -> str:
     """Say how a test error compares with that of the recommended recipe."""
     share = value / best.test_error - 1 if best.test_error > 0 else math.inf
     if abs(share) <= 1e-3:
@@ -253,17 +256,19 @@ def _curves_chart(plan: "rs.Plan", target: str) -> Chart:
     simple, least = math.sqrt(plan.least_squares.mean_square), math.sqrt(best.test_error)
     styles = zip(("first", "second", "third", "fourth"), ("", "7 4", "8 3 2 3", "2 3"), strict=True)
     series = [
-        Series(label.replace(" ", "_"), label, numbers(plan.epochs), numbers(errors[place]), colour, dash=dash)
+        Series(
+            label.replace(" ", "_"), label, numbers(plan.epochs), numbers(errors[place]), colour, dash=dash
+        )
         for (place, label), (colour, dash) in zip(wanted.items(), styles, strict=False)
     ]
     ends = numbers(plan.epochs)
     series.append(Series("least_squares", "least squares", ends, [simple] * len(ends), "grey", dash="1 4"))
-    series.append(Series("", "", [best.epochs], [least], "first", "dots"))
+    series.append(Series("", "", [best.epochs], [least], "first", "dots", width=5))
     # The recommended curve is in sight, and what starts or ends far above it leaves through the top.
     room = min(max(float(errors[size, share].max()), simple), 1.5 * least) - least or 0.1 * least
     words = (
-        f"Root mean square error of {target} on rows that are left out, along the epochs: with the recommended recipe "
-        f"smallest after {best.epochs} epochs, at {number(least)}; least squares has {number(simple)}."
+        f"Root mean square error of {target} on rows that are left out, along the epochs: with the recommended "
+        f"recipe smallest after {best.epochs} epochs, at {number(least)}; least squares has {number(simple)}."
     )
     x, y = Axis("epochs", "epoch", True), Axis("error on rows left out (RMSE)", "rmse", False, least - 0.08 * room,
                                                least + 1.7 * room)  # fmt: skip
@@ -288,8 +293,8 @@ def _choices_chart(plan: "rs.Plan") -> Chart:
     best = plan.best
     words = (
         "Least root mean square error of every batch size and learning rate, each stopped when it is best: "
-        f"{number(low)} at least, {number(math.sqrt(best.test_error))} for batches of {best.batch_size} with learning rate "
-        f"{number(best.step, 3)}; the largest of those shown is {number(high)}."
+        f"{number(low)} at least, {number(math.sqrt(best.test_error))} for batches of {best.batch_size} with "
+        f"learning rate {number(best.step, 3)}; the largest of those shown is {number(high)}."
     )
     y = Axis("error, stopped in time (RMSE)", "rmse", False, low - 0.05 * room, low + 1.05 * room)
     x = Axis("learning rate", "learning_rate", True)
@@ -306,13 +311,15 @@ def _table(plan: "rs.Plan") -> Table:
     ]  # fmt: skip
     for fit in (plan.least_squares, plan.ridge):
         error = fit.mean_square
-        rows.append([fit.name, "", "", "", number(error), number(math.sqrt(error)), _share(error, best.test_error)])
+        rows.append(
+            [fit.name, "", "", "", number(error), number(math.sqrt(error)), _share(error, best.test_error)]
+        )
     headings = ["choice", "batch size", "learning rate", "epochs", "test error", "RMSE", "against it"]
     return Table("The recommendation, and what other choices would do", headings, rows)
 
 
 def _share(value: float, base: float) -> str:
-    return f"{100 * (value / base - 1):+.2f}%" if 0 < base and value < 10 * base else "far more"
+    return f"{100 * (value / base - 1):+.2f}%" if base > 0 and value < 10 * base else "far more"
 
 
 def _programs(data: "AdviceData", plan: "rs.Plan", values: Mapping[str, Any], verify: bool) -> dict[str, str]:

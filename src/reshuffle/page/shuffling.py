@@ -15,8 +15,8 @@ TAB = Tab(
     name="shuffle",
     title="How do I shuffle?",
     question="Does it matter how I shuffle?",
-    lead="Seven ways to visit the rows, on one problem and with the same step. The mean over all orders is exact; a single "
-    "run has the spread of its own order on top, and that is the price of not taking all rows at once.",
+    lead="Seven ways to visit the rows, on one problem and with the same step. The mean over all orders is exact; "
+    "a single run has the spread of its own order on top, and that is the price of not taking all rows at once.",
     module="shuffling",
     inputs=(
         Number("rows", "Rows, n", 60, 12, 120),
@@ -109,8 +109,8 @@ def _answer(
 ) -> Answer:
     totals = {name: row["mean"] + row["spread"] for name, row in rows.items()}
     setting = (
-        f"test error of one run after {values['epochs']} epoch{'s' * (values['epochs'] != 1)}; {values['rows']} rows, "
-        f"{values['columns']} columns, noise {values['noise']:g}, {values['batches']} batches, "
+        f"test error of one run after {values['epochs']} epoch{'s' * (values['epochs'] != 1)}; {values['rows']} "
+        f"rows, {values['columns']} columns, noise {values['noise']:g}, {values['batches']} batches, "
         f"alpha = {values['alpha']:g}, seed {values['seed']}"
     )
     size = -(-values["rows"] // values["batches"])
@@ -121,7 +121,7 @@ def _answer(
         {name.capitalize(): number(totals[name]) for name in ("full batch", "samples reshuffled", "never shuffled",
                                                               "samples drawn")},
         remarks,
-        _charts(values, problem, schemes, rows),
+        _charts(values, problem, schemes),
         [_table(values, rows, totals)],
         {"The Python lines that compute this": _PROGRAM.format(size=size, accuracy=_ACCURACY, **values)},
         is_final=is_final,
@@ -146,7 +146,6 @@ def _charts(
     values: Mapping[str, Any],
     problem: "rs.LeastSquares",
     schemes: "dict[str, rs.Scheme]",
-    rows: Mapping[str, Mapping[str, float]],
 ) -> list[Chart]:
     """Return single runs scattered around their mean, epoch by epoch; and the means along the epochs."""
     import numpy as np
@@ -163,14 +162,13 @@ def _charts(
     names = list(every)
     last = {name: float(one[-1].mean()) for name, one in risks.items()}
     ends = ", ".join(f"{name} {number(value)}" for name, value in last.items())
-    return [_scatter(values, risks, epochs, rows, ends), _means(risks, epochs, names, ends)]
+    return [_scatter(values, risks, epochs, ends), _means(risks, epochs, names, ends)]
 
 
 def _scatter(
     values: Mapping[str, Any],
     risks: "Mapping[str, FloatArray]",
     epochs: "FloatArray",
-    rows: Mapping[str, Mapping[str, float]],
     ends: str,
 ) -> Chart:
     """Return a row of dots per scheme, one for each run, which move with the epochs."""
@@ -180,7 +178,6 @@ def _scatter(
     places = [place for place in range(len(names)) for _ in range(_SHOWN)]
     dots = np.array([[one[k, :_SHOWN] for one in risks.values()] for k in range(len(epochs))])
     means = np.array([[one[k].mean() for one in risks.values()] for k in range(len(epochs))])
-    exact_means = numbers([rows[name]["mean"] for name in names])
     finite = dots[min(1, len(epochs) - 1) :]
     finite = finite[np.isfinite(finite) & (finite < 3 * float(dots[0].max() or 1.0))]
     low, high = float(finite.min(initial=np.inf)), float(finite.max(initial=0.0))
@@ -188,12 +185,15 @@ def _scatter(
                 high + 0.05 * (high - low) if high > low else 1.0)  # fmt: skip
     levels = [float(place) for place in range(len(names))]
     series = [
-        Series("run", f"{_SHOWN} single runs", numbers(dots[-1].ravel()), places, "second", "dots", width=2.6),
-        Series("mean_of_runs", f"mean of {_RUNS} runs", numbers(means[-1]), levels, "first", "dots", width=5.5),
-        Series("mean_iterate", "mean iterate, at the end", exact_means, levels, "third", "ticks"),
+        Series(
+            "run", f"{_SHOWN} single runs", numbers(dots[-1].ravel()), places, "second", "dots", width=2.6
+        ),
+        Series(
+            "mean_of_runs", f"mean of {_RUNS} runs", numbers(means[-1]), levels, "first", "dots", width=5.5
+        ),
     ]
-    frames = [[numbers(dots[k].ravel()), numbers(means[k]), exact_means] for k in range(len(epochs))]
-    words = f"Test error of {_SHOWN} single runs of each scheme. After {values['epochs']} epochs the mean is: {ends}."
+    frames = [[numbers(dots[k].ravel()), numbers(means[k])] for k in range(len(epochs))]
+    words = f"Test error of {_SHOWN} single runs of each scheme. The mean after {values['epochs']} epochs: {ends}."
     return Chart(
         "runs",
         "Single runs around their mean",
@@ -206,9 +206,7 @@ def _scatter(
     )
 
 
-def _means(
-    risks: "Mapping[str, FloatArray]", epochs: "FloatArray", names: Sequence[str], ends: str
-) -> Chart:
+def _means(risks: "Mapping[str, FloatArray]", epochs: "FloatArray", names: Sequence[str], ends: str) -> Chart:
     """Return the mean test error of each scheme along the epochs."""
     import numpy as np
 

@@ -1,7 +1,8 @@
 """A pool of processes that compute answers, each of which can be killed.
 
-The server writes a question to the standard input of a process and reads the answer from its standard output, both as a
-length and a pickle. A process that takes too long, or whose question nobody waits for any more, is killed and replaced.
+The server writes a question to the standard input of a process and reads the answer from its standard output, both
+as a length and a pickle. A process that takes too long, or whose question nobody waits for any more, is killed and
+replaced.
 """
 
 import asyncio
@@ -150,7 +151,7 @@ class Pool:
 
 
 def answer(module: str, stage: str, values: dict[str, Any], upload: str | None) -> Answer:
-    """Return what a stage of a tab answers, or why it does not; warnings become remarks, no exception leaves this."""
+    """Return what a stage of a tab answers, or why it does not; warnings become remarks, errors refusals."""
     printed = io.StringIO()
     try:
         with warnings.catch_warnings(record=True) as caught, redirect_stderr(printed):

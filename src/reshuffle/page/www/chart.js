@@ -109,9 +109,8 @@
       make("rect", { width, height, fill: colour("card") }, svg);
       const drawn = spec.series.filter((one) => one.kind !== "hidden");
       const x = scale(spec.x, drawn.flatMap((one) => one.x), left, width - 14);
-      const y = names.length ? scale({ low: names.length - 0.5, high: -0.5 }, [], height - 38, 10)
+      const y = names.length ? scale({ low: -0.5, high: names.length - 0.5 }, [], 8, height - 38)
         : scale(spec.y, drawn.filter((one) => one.kind !== "arrows").flatMap((one) => one.y), height - 38, 24);
-      if (names.length) Object.assign(y, (({ low: 0, high: names.length - 1 })));
       Object.assign(this, { x, y, bottom: height - 38 });
       const text = { "font-size": 12, "font-family": "inherit", fill: colour("ink") };
       const faint = { stroke: colour("faint"), "stroke-width": 0.7 };
@@ -131,7 +130,7 @@
       make("text", { x: (left + width) / 2, y: height - 4, "text-anchor": "middle", ...text }, svg, spec.x.label);
       make("text", { x: 2, y: 13, ...text }, svg, spec.y.label);
       const clip = make("clipPath", { id: `${this.figure.id}-clip` }, svg);
-      make("rect", { x: left - 4, y: 4, width: width - left - 6, height: this.bottom - 4 }, clip);
+      make("rect", { x: left - 4, y: names.length ? 0 : 19, width: width - left - 6, height: this.bottom }, clip);
       const inside = make("g", { "clip-path": `url(#${clip.id})` }, svg);
       for (const [place, label] of spec.marks) {
         if (place < x.low || place > x.high) continue;
@@ -174,8 +173,7 @@
         }
       } else {
         for (const [a, b] of points.filter((pair) => known(pair[0]) && known(pair[1]))) {
-          if (one.kind === "ticks") make("path", { d: `M${x(a)} ${y(b) - 8}V${y(b) + 8}`, ...style }, group);
-          else make("circle", { cx: x(a), cy: y(b), r: one.width < 3 ? one.width : 5, fill: colour(one.colour), opacity: one.width < 3 ? 0.55 : 1 }, group);
+          make("circle", { cx: x(a), cy: y(b), r: one.width < 3 ? one.width : 5, fill: colour(one.colour), opacity: one.width < 3 ? 0.55 : 1 }, group);
         }
       }
       return group;

@@ -30,6 +30,7 @@
   // Some time after the last change the address follows.
   function settle(isBack) {
     clearTimeout(timer);
+    root.dataset.pending = "yes";
     timer = setTimeout(() => Shiny.setInputValue("settled", { count: count += 1, back: Boolean(isBack) }), 400);
   }
 
@@ -79,7 +80,7 @@
     const given = message.charts.map((spec) => `${message.tab}-${spec.name}`);
     message.charts.forEach((spec, place) => {
       const id = given[place];
-      const parent = panel.querySelector(place ? ".charts" : ".lead-chart");
+      const parent = panel.querySelector([".lead-chart", ".charts", ".more"][place]);
       charts[id] ??= new ReshuffleChart(parent, message.tab, spec.name);
       const chart = charts[id];
       chart.others = others(panel, spec.handle);
@@ -87,7 +88,7 @@
       chart.figure.classList.remove("stale");
       chart.show(spec, message.setting);
     });
-    for (const figure of all(".charts figure", panel)) {
+    for (const figure of all(":is(.charts, .more) figure", panel)) {
       const chart = charts[figure.id];
       if (given.includes(figure.id)) continue;
       if (message.final) { figure.remove(); delete charts[figure.id]; } else figure.classList.toggle("stale", chart.others !== others(panel, chart.spec.handle));
@@ -192,7 +193,7 @@
       if (!target.closest(".inputs")) return;
       if (target.type === "range") mirror(target);
       for (const chart of Object.values(charts)) {
-        if (chart.spec.handle !== target.id) continue;
+        if (!target.id || chart.spec.handle !== target.id) continue;
         chart.placeHandle();
         const lead = charts[byId("panel-" + chart.tab).querySelector(".lead-chart figure").id];
         if (chart.spec.morph && !chart.figure.classList.contains("stale")) lead.interpolate(chart.spec.morph, Number(target.value));
@@ -224,7 +225,7 @@
         event.preventDefault();
         apply(link.search, true);
       }
-      if (target.matches(".stop")) Shiny.setInputValue("stop", count += 1);
+      if (target.matches(".stop")) Shiny.setInputValue("stop", performance.now());
       if (target.matches(".copy")) copy(target, byId(target.dataset.copies).textContent);
       if (target.matches(".copy-link")) copy(target, location.href);
     });
@@ -244,6 +245,7 @@
       panel.classList.add("busy");
       panel.setAttribute("aria-busy", "true");
     });
+    Shiny.addCustomMessageHandler("settled", (last) => { if (last === count) root.dataset.pending = "no"; });
     Shiny.addCustomMessageHandler("answer", show);
     Shiny.addCustomMessageHandler("stopped", (message) => {
       const panel = byId("panel-" + message.tab);
