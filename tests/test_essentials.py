@@ -31,6 +31,7 @@ def test_every_requirement_has_a_lowest_version():
         "scipy",
         "rich",
         "cyclopts",
+        "pandas",
         "threadpoolctl",
     ]
     assert "shiny" in lowest(["page"])[-1]

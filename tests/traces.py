@@ -5,6 +5,7 @@
 
 import re
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -61,7 +62,7 @@ def modules(question: Callable[[rs.LeastSquares], object]) -> list[str]:
 
 
 def drawn(name: str) -> str:
-    """A trace as text: the number of modules, then a line per package, in the order in which they are called."""
+    """A trace as text: the number of modules, then its modules by package, in the order of their calls."""
     seen = modules(QUESTIONS[name])
     packages: dict[str, list[str]] = {}
     for module in seen:
@@ -70,9 +71,11 @@ def drawn(name: str) -> str:
             package, rest = "helpers", package
         # A package itself has no name inside it: the checks of its front door.
         packages.setdefault(package, []).extend([rest] if rest else [])
-    lines = [f"    {name}: {len(seen)} modules"]
-    lines += [f"      {package + '/':<12}{' -> '.join(rest)}" for package, rest in packages.items()]
-    return "\n".join(lines)
+    text = "; ".join(f"{package}/ {' -> '.join(rest)}" for package, rest in packages.items())
+    lines = textwrap.wrap(
+        text, 150, initial_indent=" " * 6, subsequent_indent=" " * 6, break_on_hyphens=False
+    )
+    return "\n".join([f"    {name}: {len(seen)} modules", *lines])
 
 
 def write(page: Path) -> None:

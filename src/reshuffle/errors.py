@@ -30,8 +30,10 @@ class Worded(Exception):  # noqa: N818 - warnings derive from it, too
         super().__init__(message)
         self.message, self.hint = message, hint
 
-    def worded(self, words: Mapping[str, str] | None = None) -> str:
+    def worded(self, words: Mapping[str, str] | None = None, *, with_hint: bool = True) -> str:
         """Return message and hint with arguments named by `words`, or as in Python where it has no word.
+
+        Without the hint if `with_hint` is false.
 
         >>> error = BudgetError("it takes 1e13 operations.", hint=("a larger {budget}", '{method}="auto"'))
         >>> print(error)
@@ -40,7 +42,7 @@ class Worded(Exception):  # noqa: N818 - warnings derive from it, too
         'it takes 1e13 operations; try a larger --budget.'
         """
         known = _IN_PYTHON | dict(words or {})
-        hint = self.hint
+        hint = self.hint if with_hint else ""
         if not isinstance(hint, str):
             possible = [
                 one for one in hint if words is None or all(name in words for name in _NAME.findall(one))

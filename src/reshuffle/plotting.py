@@ -473,8 +473,8 @@ def plan_map(plan: "Plan", *, at_chosen_epoch: bool = False, ax: "Axes | None" =
         dark = "white" if value > _DARK else "black"
         ax.annotate(significant(value, 2), (column, row), ha="center", va="center", fontsize=7, color=dark)
     ring = (
-        int(np.argmin(np.abs(plan.shares - plan.best.share))),
-        int(np.argmin(np.abs(plan.batch_sizes - plan.best.batch_size))),
+        plan.best.place[2],
+        plan.best.place[1],
     )
     ax.plot(*ring, marker="o", markersize=24, markerfacecolor="none", markeredgecolor=COLOURS[1])
     ax.set_xticks(range(len(plan.shares)), [significant(share, 2) for share in plan.shares], fontsize=8)

@@ -7,7 +7,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from reshuffle.cli import complaints
+from reshuffle.cli import console
 from reshuffle.errors import BudgetError
 from tests.cli.terminal import run
 from tests.looped import for_all
@@ -116,10 +116,13 @@ def folder(tmp_path, monkeypatch):
         (f"{OWN} empty.csv", "empty.csv is empty"),
         (f"{OWN} header.csv", "has a header but no rows"),
         (f"{OWN} text.csv", "text.csv: line 3, column 'b' must be a number, but it is 'hello'"),
-        (f"{OWN} blank.csv", "line 2, column 2 must be a number, but it is ''"),
+        (
+            f"{OWN} blank.csv",
+            "column 'column 2' has 1 missing value, the first in line 2; drop or fill in such rows",
+        ),
         (f"{OWN} ragged.csv", "line 2 has 2 cells, but the first line has 3"),
         (f"{OWN} narrow.csv", "at least two columns"),
-        (f"{OWN} nan.csv", "X must be finite, but X[1, 1] is nan"),
+        (f"{OWN} nan.csv", "column 'column 2' has 1 missing value, the first in line 2"),
         (f"{OWN} binary.csv", "is not a text file in UTF-8"),
         (f"{OWN} corrupt.npz", "is not a readable numpy file"),
         (f"{OWN} zip.npz", "must hold an array named X"),
@@ -188,7 +191,7 @@ def folder(tmp_path, monkeypatch):
         (f"{CURVE} --covariance vector.npy --json vector.npy", "--json must not overwrite --covariance"),
         # Options under the names that other programs have for them.
         ("curve --n 5 --p 3 --lr 0.1", "Unknown option: --lr. Did you mean --step?"),
-        ("curve --n 5 --p 3 --weight-decay=0.1", "Unknown option: --weight-decay. Did you mean --penalty?"),
+        ("curve --n 5 --p 3 --ridge=0.1", "Unknown option: --ridge. Did you mean --weight-decay?"),
         ("limits --aspect 1 --alpha 1 --lr 0.1", "Unknown option: --lr. Did you mean --alpha?"),
         # Recipes.
         (f"{CURVE} --batches 2 --batch-size 3", "exactly one of --batches and --batch-size may be given"),
@@ -217,15 +220,15 @@ def folder(tmp_path, monkeypatch):
         ("spectrum --aspect 0.5 --alpha 0.2 --sample 1", "--sample must be a whole number between 2"),
         (f"{LAW} x --aspect 0.5", "leave out --aspect and --alpha"),
         ("spectrum --expression x", "needs the law of every variable"),
-        (f"{LAW} x+", "expected a variable, a number"),
+        (f"{LAW} x+", "expected + - * / **, brackets, numbers"),
         (f"{LAW} x*y", "self-adjoint"),
-        (f"{LAW} z", "expected one of the variables x, y"),
+        (f"{LAW} z", 'or one of the variables x, y, but there is "z"'),
         (f"{LAW} 1/x", "x"),
-        (f"{LAW} __import__('os').system('ls')", "expected a variable, a number"),
-        (f"{LAW} x.__class__.__mro__", "expected an operator or the end"),
-        (f"{LAW} eval('1')", "expected one of the variables"),
+        (f"{LAW} __import__('os').system('ls')", "expected + - * / **, brackets, numbers"),
+        (f"{LAW} x.__class__.__mro__", "expected + - * / **, brackets, numbers"),
+        (f"{LAW} eval('1')", "or one of the variables x, y"),
         ("spectrum --expression x --law x=open('f')", "expected a law"),
-        ("spectrum --expression x --law x", 'expected "="'),
+        ("spectrum --expression x --law x", "expected the name of a variable, = and a law"),
         ("spectrum --expression x --law x=mp(-1)", "ratio must be a finite real number"),
         (
             "spectrum --expression x --law x=mp(ratio=.5,ratio=.2)",
@@ -286,21 +289,21 @@ def test_a_computation_that_fails_is_one_line_and_exit_code_one(capsys, line, me
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (np.linalg.LinAlgError("singular"), complaints.FAILED),
-        (OverflowError("far"), complaints.FAILED),
-        (MemoryError(), complaints.FAILED),
-        (BudgetError("try fewer batches"), complaints.FAILED),
-        (RuntimeError("what"), complaints.FAILED),
-        (KeyError("what"), complaints.FAILED),
-        (ValueError("no"), complaints.BAD_INPUT),
-        (TypeError("no"), complaints.BAD_INPUT),
-        (FileNotFoundError(2, "No such file or directory", "x.csv"), complaints.BAD_INPUT),
-        (OSError(28, "No space left on device"), complaints.FAILED),
-        (ModuleNotFoundError("pictures need matplotlib"), complaints.BAD_INPUT),
+        (np.linalg.LinAlgError("singular"), console.FAILED),
+        (OverflowError("far"), console.FAILED),
+        (MemoryError(), console.FAILED),
+        (BudgetError("try fewer batches"), console.FAILED),
+        (RuntimeError("what"), console.FAILED),
+        (KeyError("what"), console.FAILED),
+        (ValueError("no"), console.BAD_INPUT),
+        (TypeError("no"), console.BAD_INPUT),
+        (FileNotFoundError(2, "No such file or directory", "x.csv"), console.BAD_INPUT),
+        (OSError(28, "No space left on device"), console.FAILED),
+        (ModuleNotFoundError("pictures need matplotlib"), console.BAD_INPUT),
     ],
 )
 def test_every_error_has_a_code_and_a_message(error, code):
-    message, found = complaints.explain(error)
+    message, found = console.explain(error)
     assert found == code
     assert message
 
@@ -308,7 +311,7 @@ def test_every_error_has_a_code_and_a_message(error, code):
 def test_warnings_are_one_line(capsys, monkeypatch):
     import warnings
 
-    import reshuffle.cli.stability_command as command
+    import reshuffle.cli.curves as command
 
     def warn(*_):
         warnings.warn("the answer\nis only as good as it gets", RuntimeWarning, stacklevel=1)
@@ -338,8 +341,8 @@ def test_a_parquet_file_with_text_in_it(capsys, folder):
     write_parquet(folder / "text.parquet", a=["x", "y"], y=[1.0, 2.0])
     write_parquet(folder / "missing.parquet", a=[None, 1.0], y=[1.0, 2.0])
     for name, message in (
-        ("text", "column 'a' must hold numbers"),
-        ("missing", "column 'a' has 1 missing values"),
+        ("text", "row 1, column 'a' must be a number, but it is 'x'"),
+        ("missing", "column 'a' has 1 missing value, the first in row 1"),
     ):
         outcome = run(capsys, "curve", "--step", "0.1", "--data", f"{name}.parquet")
         assert outcome.code == 2

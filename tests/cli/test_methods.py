@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from reshuffle.run.critical_steps import CriticalStep
 from tests.cli.terminal import run
 
 SMALL = ("curve", "--n", "30", "--p", "12", "--noise", "0.5", "--seed", "3", "--epochs", "20")
@@ -64,7 +65,7 @@ def test_the_error_of_a_sampled_answer_is_the_library_s(capsys):
 def test_advice_names_options_that_exist(capsys, recwarn):
     import warnings
 
-    options = ("--alpha", "5", "--scheme", "sample-reshuffling", "--batches", "10")
+    options = ("--alpha", "0.9", "--scheme", "sample-reshuffling", "--batches", "10")
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         outcome = run(capsys, *SMALL, *options, "--budget", "1e6", "--rtol", "1e-9")
@@ -157,13 +158,11 @@ def test_a_recipe_is_told_in_the_title(capsys):
     shown = run(
         capsys, *SMALL, "--alpha", "0.1", "--momentum", "0.5", "--penalty", "0.1", "--batches", "2"
     ).out
-    assert shown.startswith("n = 30, p = 12, noise 0.5, momentum 0.5, penalty 0.1: exact, no training")
+    assert shown.startswith("n = 30, p = 12, noise 0.5, momentum 0.5, weight decay 0.1: exact, no training")
 
 
 def test_where_a_search_would_be_long_the_best_epoch_is_of_those_shown_and_says_so(capsys, monkeypatch):
-    from reshuffle.cli import curve_run
-
-    monkeypatch.setattr(curve_run, "QUICK", 1.0)
+    monkeypatch.setattr(rs.Run, "best_epoch_operations", math.inf)
     outcome = run(capsys, *SMALL, "--alpha", "0.1", "--scheme", "cyclic", "--batches", "3")
     assert "3 batches, cyclic: the best epoch is that of the epochs shown and the limit." in outcome.out
     (found,) = answer(capsys, *SMALL, "--alpha", "0.1", "--scheme", "cyclic", "--batches", "3")["curves"]
@@ -190,7 +189,7 @@ def test_stability_prints_thresholds_with_their_errors(capsys, tmp_path, monkeyp
         known[scheme.batches] = critical_step(problem, scheme, **asked)
         return known[scheme.batches]
 
-    monkeypatch.setattr("reshuffle.critical_step", kept, raising=False)
+    monkeypatch.setattr("reshuffle.grid.metrics.critical_step", kept)
     arguments = ("stability", "--n", "24", "--p", "2", "--scheme", "sample-reshuffling")
     outcome = run(capsys, *arguments, "--json", str(tmp_path / "found.json"))
     assert outcome.code == 0, outcome.err
@@ -208,11 +207,11 @@ def test_stability_prints_thresholds_with_their_errors(capsys, tmp_path, monkeyp
 def _refuses_eight(problem, scheme, **asked):
     if scheme.batches == 8:
         raise rs.BudgetError("there are 8 batches, but at most 4 are known")
-    return 0.5
+    return CriticalStep(0.5)
 
 
 def test_stability_prints_what_it_knows_and_says_what_it_does_not(capsys, monkeypatch):
-    monkeypatch.setattr("reshuffle.critical_step", _refuses_eight, raising=False)
+    monkeypatch.setattr("reshuffle.grid.metrics.critical_step", _refuses_eight)
     arguments = ("stability", "--n", "24", "--p", "2", "--scheme", "sample-reshuffling")
     outcome = run(capsys, *arguments)
     assert outcome.code == 0, outcome.err
@@ -225,7 +224,7 @@ def test_stability_prints_what_it_knows_and_says_what_it_does_not(capsys, monkey
 
 
 def test_stability_without_any_answer_is_an_error(capsys, monkeypatch):
-    monkeypatch.setattr("reshuffle.critical_step", _refuses_eight, raising=False)
+    monkeypatch.setattr("reshuffle.grid.metrics.critical_step", _refuses_eight)
     outcome = run(
         capsys, "stability", "--n", "24", "--p", "2", "--scheme", "sample-reshuffling", "--batches", "8"
     )
@@ -255,7 +254,7 @@ def test_stability_of_recipes_and_of_the_mean_square(capsys):
 
 
 def test_the_power_law_keeps_the_signal_of_the_identity(capsys):
-    from reshuffle.cli.data import covariance_of
+    from reshuffle.cli.problem import covariance_of
 
     for exponent in ("0", "1.5", "-3", "400", "1e308"):
         diagonal = covariance_of(f"powerlaw:{exponent}", 50)
@@ -266,7 +265,7 @@ def test_the_power_law_keeps_the_signal_of_the_identity(capsys):
 
 
 def test_what_has_no_bound_on_its_error_is_unknown():
-    from reshuffle.cli.output import uncertain
+    from reshuffle.cli.render import uncertain
 
     assert uncertain(9.18, math.inf) == "unknown"
     assert uncertain(9.18, 30.0) == "9 ± 30"

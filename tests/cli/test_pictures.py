@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reshuffle.cli import output
+from reshuffle.cli import render
 from tests.cli.terminal import run
 
 
@@ -15,11 +15,11 @@ def drawn(monkeypatch, capsys, tmp_path):
         pictures = []
 
         def deliver(answer, options):
-            pictures.append(answer.draw())
+            pictures.append(answer.picture())
             pictures[-1].savefig(options.plot)
             pictures[-1].answer = answer
 
-        monkeypatch.setattr(output, "deliver", deliver)
+        monkeypatch.setattr(render, "deliver", deliver)
         outcome = run(capsys, *arguments, "--plot", str(tmp_path / "picture.png"))
         assert outcome.code == 0, outcome.err
         return pictures[0].axes[0], pictures[0].answer
@@ -58,4 +58,4 @@ def test_hard_edges_leave_the_picture_and_the_rest_stays(drawn):
     assert np.trapezoid(np.minimum(y, top), t) > 0.9
     np.testing.assert_allclose(answer.series[0].x[[0, -1]], [-1, 1], rtol=1e-12)
     assert np.isfinite(answer.series[0].y).all()
-    assert output.csv_text(answer).splitlines()[1].endswith(",inf")
+    assert render.csv_text(answer).splitlines()[1].endswith(",inf")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from reshuffle import asymptotics, free
-from reshuffle.cli.spectrum_command import spectrum
+from reshuffle.cli.limits import spectrum
 from reshuffle.free import parser
 from tests.cli.terminal import run
 

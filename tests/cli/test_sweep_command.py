@@ -168,9 +168,9 @@ def test_bad_input_is_one_line(capsys, arguments, words):
 
 @pytest.mark.parametrize("address", ["nonsense", "luck://127.0.0.1:1", None])
 def test_a_dead_scheduler_is_one_line(capsys, monkeypatch, address):
-    from reshuffle.cli import sweep_command
+    from reshuffle.cli import sweep
 
-    monkeypatch.setattr(sweep_command, "_PATIENCE", 0.2)
+    monkeypatch.setattr(sweep, "_PATIENCE", 0.2)
     with socket.socket() as unheard:
         # Bound, so that nobody else answers there, but not listening.
         unheard.bind(("127.0.0.1", 0))

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from reshuffle.cli import output
+from reshuffle.cli import render
 from reshuffle.cli.terminal import Series, sketch, table
 from tests.cli.terminal import run
 
@@ -148,9 +148,9 @@ def test_cells_of_several_lines_stay_beside_their_row():
 )
 def test_every_command_keeps_within_the_terminal(capsys, monkeypatch, line):
     """One answer, shown at three widths: all that the wide table holds is in the narrow ones."""
-    found, deliver = [], output.deliver
+    found, deliver = [], render.deliver
     with monkeypatch.context() as patch:
-        patch.setattr(output, "deliver", lambda *answer: found.append(answer))
+        patch.setattr(render, "deliver", lambda *answer: found.append(answer))
         outcome = run(capsys, *line.split())
     assert outcome.code == 0, outcome.err
 

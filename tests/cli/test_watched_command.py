@@ -3,8 +3,8 @@
 from threading import Event
 
 from reshuffle import _progress
-from reshuffle.cli import complaints, data, main
-from reshuffle.cli.complaints import InputError, hush, watched
+from reshuffle.cli import console, curves, main
+from reshuffle.cli.console import InputError, hush, watched
 
 
 def _speaking(monkeypatch):
@@ -20,7 +20,7 @@ def _speaking(monkeypatch):
     monkeypatch.setattr(_progress, "PATIENCE", -1.0)
     monkeypatch.setattr(_progress, "PATIENCE_OUTSIDE", -1.0)
     monkeypatch.setattr(_progress, "lines", Told())
-    monkeypatch.setattr(complaints, "_GLANCE", 0.001)
+    monkeypatch.setattr(console, "_INTERVAL", 0.001)
     return printed
 
 
@@ -43,7 +43,7 @@ def test_the_line_names_the_open_loop(monkeypatch, capsys):
 
 
 def test_nothing_is_printed_once_it_is_hushed(monkeypatch, capsys):
-    monkeypatch.setattr(complaints, "_GLANCE", 1e9)
+    monkeypatch.setattr(console, "_INTERVAL", 1e9)
     with watched():
         _speaking(monkeypatch)
         hush()
@@ -57,6 +57,6 @@ def test_every_command_is_watched(monkeypatch, capsys):
         assert printed.wait(60)
         raise InputError("that is enough.")
 
-    monkeypatch.setattr(data, "problem", slow)
+    monkeypatch.setattr(curves, "pose", slow)
     assert main(["stability", "--n", "5", "--p", "2"]) == 2
     assert capsys.readouterr().err == "reshuffle: 0 s, still working\nreshuffle: that is enough.\n"

@@ -74,8 +74,18 @@ def test_the_single_ring_theorem():
     np.testing.assert_allclose(b.radial_cdf(ring(law, shares)), shares, atol=1e-9)
     x, w = np.array(law.atoms).T
     inner, outer = (w / x**2).sum() ** -0.5, (w * x**2).sum() ** 0.5
-    np.testing.assert_allclose(b.radii, (inner, outer), atol=1e-5)
+    np.testing.assert_allclose(b.radii, (inner, outer), atol=1e-11)
     np.testing.assert_allclose(b.density([0.9 * inner, 1.05 * outer]), 0.0, atol=1e-9)
+
+
+def test_systems_of_many_unknowns_are_solved_on_the_plane_too():
+    """``c d + d c`` has 64 unknowns; it does not change under rotations, so that outside its support g = 1/z."""
+    c, d = free.variables(free.Circular(), free.Circular())
+    b = free.brown(c * d + d * c)
+    np.testing.assert_allclose(b.potential_derivative([4.0, 3j]), [1 / 4, 1 / 3j], atol=1e-12)
+    z = 0.8 * np.exp([0.3j, 2j])
+    np.testing.assert_allclose(*b.density(z), rtol=1e-9)
+    assert b.contains(z).all()
 
 
 def test_a_haar_unitary_lives_on_the_circle():

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle.errors import AccuracyWarning, BudgetError, UnsupportedError
+from reshuffle.errors import AccuracyWarning, ArgumentError, BudgetError, UnsupportedError
 
 PATH = Path(__file__).with_name("answers.json")
 EXACT = 1e-10
@@ -61,7 +61,8 @@ def answered(case: Case) -> Written:
         try:
             return case().written()
         except (UnsupportedError, ValueError, BudgetError) as refusal:
-            return {"refused": type(refusal).__name__}
+            # An ArgumentError is a ValueError with fields.
+            return {"refused": "ValueError" if isinstance(refusal, ArgumentError) else type(refusal).__name__}
 
 
 def difference(recorded: Written, found: Written) -> str:

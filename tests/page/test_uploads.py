@@ -50,7 +50,7 @@ REFUSED = {
     "a constant target": (b"a,y\n1,7\n2,7\n3,7\n", "nothing to be learned"),
     "constant columns": (b"a,y\n7,1\n7,2\n7,3\n", "not constant"),
     "a huge cell": (b"a,y\n" + b"1" * 200_000 + b",2\n3,4\n5,6\n", "field larger than field limit"),
-    "words": (b"a,y\nlow,1\nhigh,2\nlow,4\n", "tick it under Columns of categories"),
+    "words": (b"a,y\nlow,1\nhigh,2\nlow,4\n", "with the list Columns of categories: a"),
     "a formula": (
         b"a,y\n=cmd|'/c calc'!A0,1\n2,2\n3,5\n",
         "must be a number, but it is \"=cmd|'/c calc'!A0\"",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import reshuffle as rs
 from reshuffle.errors import UnsupportedError
-from reshuffle.planning.spread_test import RunSpread
+from reshuffle.planning.explanation import RunSpread
 from tests.oracles import every_order
 
 PROBLEM = rs.gaussian(12, 3, noise=1.0, seed=8)

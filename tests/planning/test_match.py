@@ -197,3 +197,27 @@ def test_many_outputs_are_matched_together():
 def test_a_batch_larger_than_the_data_holds_all_of_them():
     run = rs.descend(rs.gaussian(12, 2, seed=0), rs.RandomReshuffling(batches=3), step=0.1)
     assert rs.match(run, batch_size=1024).batch_size == 12
+
+
+@pytest.mark.parametrize("scheme", [rs.RandomReshuffling, rs.SampleReshuffling])
+def test_a_short_last_batch_and_the_spread_are_remarked(scheme):
+    """Fixed batches are pulled towards the rows of the short one; shuffled rows spread more."""
+    problem = rs.gaussian(240, 20, noise=1.0, seed=0)
+    run = rs.descend(problem, scheme(batch_size=20), step=0.1)
+    equal, ragged = (rs.match(run, batch_size=size, epochs=50) for size in (80, 70))
+    assert not any("batches" in note for note in equal.notes)
+    assert "the last of 4 batches of the matched run has 30 rows, not 70" in ragged.notes[0]
+    is_fixed = scheme is rs.RandomReshuffling
+    assert any("batches of 80, which divide 240 rows" in note for note in ragged.notes) == is_fixed
+    assert ragged.spreads[1] > equal.spreads[1]
+    assert ragged.notes[-1].startswith("spread of single runs after 50 epochs: about ")
+    exact = 2 * (run.excess_training_loss(50, of_run=True) - run.excess_training_loss(50))
+    assert ragged.spreads[0] == pytest.approx(float(exact), rel=0.35)
+    assert repr(ragged).endswith("\n".join(ragged.notes))
+
+
+def test_a_run_whose_own_last_batch_is_short_says_so():
+    run = rs.descend(PROBLEM, rs.Cyclic(batch_size=5), step=0.1)
+    found = rs.match(run, batch_size=4, epochs=5)
+    assert found.notes[0].startswith("the last of 3 batches of the run that is matched has 2 rows, not 5")
+    assert not any("spread" in note for note in found.notes)

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle.planning.mean_steps_left_out import LeftOutCurve, Spectrum, ridge_left_out
-from reshuffle.planning.prepared_data import prepared
-from reshuffle.planning.spread_estimate import SpreadEstimate
+from reshuffle.planning.loo_grid import LeftOutCurve, Spectrum, SpreadEstimate, ridge_left_out
+from reshuffle.problem.standardizer import Standardizer
 
 RNG = np.random.default_rng(4)
 X = RNG.standard_normal((24, 5)) @ np.diag([3.0, 2.0, 1.0, 0.5, 0.2]) + 1.5
@@ -68,11 +67,12 @@ def test_one_curve_leaves_out_rows_for_every_step_and_penalty(responses, wide):
 @pytest.mark.parametrize("weights", [None, np.linspace(0.3, 2.0, 24)], ids=["alike", "weighted"])
 def test_rows_are_left_out_of_the_means_too(features, weights):
     """Of more columns than rows whoever fits all but one would know that one by the means."""
-    data = prepared(features, BOTH, standardize=True, intercept=True, sample_weight=weights)
-    spectrum = Spectrum.of(data.problem, centred=True)
+    made = Standardizer.of(features, BOTH, weights=weights)
+    problem = rs.LeastSquares(made.rows(features), made.responses(BOTH), sample_weight=weights)
+    spectrum = Spectrum.of(problem, centred=True)
     largest = 1 / spectrum.values.max()
     curve = LeftOutCurve.around(spectrum, largest, 2000 * largest, 0.1)
-    scaled = features / data.scale
+    scaled = features / made.scale
     for step, visits, penalty in ((largest, [1, 40, 400], 0.0), (0.5 * largest, [10], 0.1)):
         expected = [refitted(scaled, BOTH, step, count, penalty, weights, centred=True) for count in visits]
         found = curve.residuals(step, np.array(visits, dtype=float), penalty)
@@ -209,7 +209,7 @@ def test_every_cell_is_the_leave_one_out_of_a_run_that_draws_its_batches(planned
         penalty, size = float(plan.penalties[place[0]]), int(plan.batch_sizes[place[1]])
         step = float(plan.safe_steps[place[0], place[1]] * plan.shares[place[2]])
         scheme = rs.SampleWithReplacement(batch_size=size)
-        run = rs.descend(plan.data.problem, scheme, step, penalty=penalty)
+        run = rs.descend(plan.run.problem, scheme, step, penalty=penalty)
         expected = run.leave_one_out(plan.epochs[place[3]])
         assert plan.mean_squares[place] == pytest.approx(float(expected.mean_square), rel=1e-8)
 
@@ -220,11 +220,11 @@ def test_coefficients_are_in_the_units_of_the_data():
     for responses in (data.y + 7, np.column_stack([data.y + 7, 3 * data.y])):
         plan = rs.plan(features, responses, batch_sizes=[20], epochs=400)
         coefficients, intercept = plan.coefficients
-        inside = plan.run.predict(plan.data.problem.X, plan.best.epochs) + responses.mean(axis=0)
+        inside = plan.run.predict(plan.run.problem.X, plan.best.epochs) + responses.mean(axis=0)
         np.testing.assert_allclose(features @ coefficients + intercept, inside, rtol=1e-8, atol=1e-8)
         np.testing.assert_allclose(features @ coefficients + intercept, responses, atol=1.5)
     raw = rs.plan(features, data.y, batch_sizes=[20], epochs=50, standardize=False, intercept=False)
-    np.testing.assert_array_equal(raw.data.problem.X, features)
+    np.testing.assert_array_equal(raw.run.problem.X, features)
     assert raw.coefficients[1] == 0.0
 
 
@@ -236,11 +236,11 @@ def test_what_needs_no_training_stands_beside_it(planned):
     for fits, intercept in ((plan, False), (centred, True)):
         alphas = [90 * fits.ridge.penalty]
         model = linear_model.RidgeCV(alphas=alphas, fit_intercept=intercept, store_cv_results=True)
-        model.fit(fits.data.problem.X, fits.data.problem.y + 7 * intercept)
+        model.fit(fits.run.problem.X, fits.run.problem.y + 7 * intercept)
         assert fits.ridge.mean_square == pytest.approx(float(model.cv_results_.mean()), rel=1e-6)
-        table = np.hstack([fits.data.problem.X, np.ones((90, 1))]) if intercept else fits.data.problem.X
+        table = np.hstack([fits.run.problem.X, np.ones((90, 1))]) if intercept else fits.run.problem.X
         hat = table @ np.linalg.pinv(table)
-        residuals = (fits.data.problem.y - hat @ fits.data.problem.y) / (1 - np.diag(hat))
+        residuals = (fits.run.problem.y - hat @ fits.run.problem.y) / (1 - np.diag(hat))
         assert fits.least_squares.mean_square == pytest.approx(np.square(residuals).mean(), rel=1e-6)
 
 
@@ -251,7 +251,7 @@ def test_momentum_is_looked_at_closely():
     )
     assert {recipe.momentum for recipe in (plan.best, *plan.runners_up)} == {0.0, 0.5}
     other = next(recipe for recipe in (plan.best, *plan.runners_up) if recipe.momentum == 0.5)
-    run = rs.descend(plan.data.problem, other.scheme, other.step, momentum=0.5)
+    run = rs.descend(plan.run.problem, other.scheme, other.step, momentum=0.5)
     assert other.mean_square == pytest.approx(float(run.leave_one_out(other.epochs).mean_square), rel=1e-9)
 
 
@@ -263,11 +263,11 @@ def test_weights_of_rows():
     assert given_means.best.standard_error == pytest.approx(float(answer.standard_error), rel=0.02)
     plan = rs.plan(X, Y, batch_sizes=[6, 24], epochs=50, sample_weight=weights)
     full = rs.descend(
-        given_means.data.problem, rs.FullBatch(), given_means.safe_steps[0, 1] * given_means.shares[3]
+        given_means.run.problem, rs.FullBatch(), given_means.safe_steps[0, 1] * given_means.shares[3]
     )
     expected = full.leave_one_out(given_means.epochs).mean_square
     np.testing.assert_allclose(given_means.mean_squares[0, 1, 3], expected, rtol=1e-9)
-    features = plan.data.problem.X / np.sqrt(weights)[:, np.newaxis]
+    features = plan.run.problem.X / np.sqrt(weights)[:, np.newaxis]
     np.testing.assert_allclose(weights @ features, 0, atol=1e-9)
     np.testing.assert_allclose(weights @ features**2 / weights.sum(), 1)
 
@@ -382,7 +382,7 @@ def test_eigenvalues_that_coincide(p, places):
     plan = rs.plan(features, responses)
     assert plan.best.batch_size == len(places)
     found = refitted(
-        features / plan.data.scale, responses, plan.best.step, plan.best.epochs, 0.0, centred=True
+        features / plan.standardizer.scale, responses, plan.best.step, plan.best.epochs, 0.0, centred=True
     )
     assert plan.best.mean_square == pytest.approx(np.square(found).mean(), rel=1e-9)
 
@@ -416,15 +416,84 @@ def test_bad_arguments(arguments, error, words):
         rs.plan(**{"X": X, "y": Y, **arguments})
 
 
-def test_prepared_data_keeps_what_it_is_not_asked_to_change():
-    plain = prepared(X, Y, standardize=False, intercept=False)
-    np.testing.assert_array_equal(plain.problem.X, X)
-    np.testing.assert_array_equal(plain.problem.y, Y)
-    scaled = prepared(X, BOTH, standardize=True, intercept=True)
-    np.testing.assert_allclose(scaled.problem.X.mean(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(scaled.problem.X.std(axis=0), 1)
-    np.testing.assert_allclose(scaled.problem.y.mean(axis=0), 0, atol=1e-12)
-    assert math.isclose(scaled.response_mean[0], Y.mean())
+def test_data_are_standardized_as_far_as_wanted():
+    plain, scaled = (
+        rs.plan(X, BOTH, batch_sizes=[24], epochs=5, standardize=wanted, intercept=wanted)
+        for wanted in (False, True)
+    )
+    np.testing.assert_array_equal(plain.run.problem.X, X)
+    np.testing.assert_array_equal(plain.run.problem.y, BOTH)
+    problem = scaled.run.problem
+    np.testing.assert_allclose(problem.X.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(problem.X.std(axis=0), 1)
+    np.testing.assert_allclose(problem.y.mean(axis=0), 0, atol=1e-12)
+    assert math.isclose(scaled.standardizer.response_mean[0], Y.mean())
+    with pytest.warns(DeprecationWarning, match="plan.standardizer"):
+        assert scaled.data.problem is problem
+
+
+def test_a_column_that_hardly_varies_is_scaled_like_all_others():
+    """As by the estimators and the command line: 1 + 5e-13 z counts as much as z."""
+    noise = np.random.default_rng(0).standard_normal((24, 1))
+    plan = rs.plan(np.hstack([X, 1 + 5e-13 * noise]), Y, batch_sizes=[24], epochs=5)
+    np.testing.assert_allclose(plan.run.problem.X.std(axis=0), 1)
+
+
+def test_recipes_know_their_place(planned):
+    _, plan = planned
+    for recipe in (plan.best, *plan.runners_up):
+        penalty, size, share, when = recipe.place
+        assert (plan.penalties[penalty], plan.batch_sizes[size]) == (recipe.penalty, recipe.batch_size)
+        assert plan.safe_steps[penalty, size] * plan.shares[share] == recipe.step
+        assert when == np.argmin(np.abs(plan.epochs - recipe.epochs))
+
+
+def noted(plan, words):
+    return any(words in note for note in plan.notes) and words in repr(plan)
+
+
+def test_guarantee_and_threshold_are_told_apart():
+    small = rs.plan(X, Y, batch_sizes=[6], epochs=20)
+    assert small.notes[0].startswith(f"the step is {small.best.share:.3g} of ")
+    assert noted(small, "below which convergence is guaranteed; the threshold in mean square is ")
+    assert small.critical_step > small.safe_step > small.best.step
+    assert noted(rs.plan(X, Y, batch_sizes=[24], epochs=20), "that is the threshold, too")
+    large = rs.gaussian(300, 40, noise=1.0, seed=0)
+    assert noted(
+        rs.plan(large.X, large.y, batch_sizes=[50], epochs=20, verify=False), "the threshold may be larger"
+    )
+
+
+def test_a_recommendation_at_the_edge_of_its_grid_says_so():
+    plan = rs.plan(
+        X, Y, batch_sizes=[6, 12], epochs=2, steps=[0.01, 0.02], penalties=[0.0, 0.1], verify=False
+    )
+    assert noted(plan, "training is the longest that was compared: a wider grid may be better")
+    assert noted(plan, "step is the largest that was compared")
+    data = rs.gaussian(200, 100, noise=1.0, seed=0)
+    wide = rs.plan(data.X, data.y, epochs=1000, verify=False)
+    assert not any("compared" in note for note in wide.notes)
+
+
+def test_columns_that_determine_the_target_are_noted():
+    for copy in (3 * Y + 1, np.where(np.arange(24) < 1, Y * (1 + 1e-5), Y)):
+        plan = rs.plan(np.column_stack([X, copy]), Y, batch_sizes=[24], epochs=5)
+        assert noted(plan, "column 5 of X (counted from 0) alone determines y: check for a leak")
+    sums = rs.plan(X, X @ np.arange(1.0, 6.0), batch_sizes=[24], epochs=5)
+    assert noted(sums, "the columns of X determine y almost exactly")
+    assert not any("determine" in note for note in rs.plan(X, Y, batch_sizes=[24], epochs=5).notes)
+
+
+def test_targets_that_look_like_classes_are_noted():
+    assert noted(
+        rs.plan(X, (np.median(Y) < Y) * 1.0, batch_sizes=[24], epochs=5), "y is 0 or 1: for two classes"
+    )
+    rows = rs.gaussian(100, 3, seed=0).X
+    classes = rs.plan(rows, np.arange(100) % 10, batch_sizes=[100], epochs=5)
+    assert noted(
+        classes, "y has 10 values, all whole: if they are classes, plan for a column of 0 and 1 for each"
+    )
+    assert not any("class" in note for note in rs.plan(X, Y, batch_sizes=[24], epochs=5).notes)
 
 
 def test_batches_larger_than_the_data_hold_all_of_them():

@@ -10,8 +10,7 @@ from torch.utils.data import DataLoader, IterableDataset, RandomSampler, TensorD
 
 import reshuffle as rs
 from reshuffle.torch import compare, linearize, recipe
-from reshuffle.torch.tangent_problem import tangent_kernel
-from reshuffle.torch.tangents import Tangents
+from reshuffle.torch.tangents import Tangents, tangent_kernel
 
 DOUBLE = torch.float64
 
@@ -351,7 +350,7 @@ def test_loops_that_have_no_linear_counterpart_are_refused(monkeypatch):
     for epochs in (1.5, math.inf, []):
         with pytest.raises(ValueError, match="epochs must"):
             compare(model, loader, optimizer, epochs)
-    monkeypatch.setattr("reshuffle.torch.every_sample._MOST", 100)
+    monkeypatch.setattr("reshuffle.torch.samples._MOST", 100)
     with pytest.raises(rs.BudgetError, match="more than 100 samples"):
         linearize(model, DataLoader(Endless(), batch_size=8))
 
@@ -376,7 +375,7 @@ def test_networks_too_large_to_decompose_are_followed_along_drawn_orders(
 ):
     """In a fixed order there is one run, which is known exactly, and the mean over three batches is known too."""
     if way == "by derivatives":
-        monkeypatch.setattr("reshuffle.torch.linear_steps.layer_signals", lambda tangents, inputs: None)
+        monkeypatch.setattr("reshuffle.torch.drawn_runs.layer_signals", lambda tangents, inputs: None)
     model = network()
     inputs, _ = data().tensors
     for shuffle in (False, True):

@@ -189,7 +189,7 @@ def test_bad_input_is_named(match, error, change):
 
 
 def test_loaders_without_end_are_refused(monkeypatch):
-    monkeypatch.setattr("reshuffle.torch.every_sample._MOST", 100)
+    monkeypatch.setattr("reshuffle.torch.samples._MOST", 100)
     with pytest.raises(rs.BudgetError, match="more than 100 samples and does not tell its length"):
         probe(backbone(), DataLoader(Endless(), batch_size=8))
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0, 1 (failed), 2 (bad input) or 130 (interrupted)."""
-    from reshuffle.cli.complaints import guarded
+    from reshuffle.cli.console import guarded
 
     return guarded(application(), list(sys.argv[1:] if arguments is None else arguments))
 
@@ -22,14 +22,12 @@ def application() -> "App":
     from cyclopts import App, Parameter
 
     from reshuffle import __version__
-    from reshuffle.cli.advise_command import advise
-    from reshuffle.cli.curve_command import curve
+    from reshuffle.cli.advise import advise
+    from reshuffle.cli.curves import curve, stability
     from reshuffle.cli.explore_command import explore
-    from reshuffle.cli.limiting.limits_command import limits
+    from reshuffle.cli.limits import limits, spectrum
     from reshuffle.cli.reproduce_command import reproduce
-    from reshuffle.cli.spectrum_command import spectrum
-    from reshuffle.cli.stability_command import stability
-    from reshuffle.cli.sweep_command import sweep
+    from reshuffle.cli.sweep import sweep
 
     app = App(
         name="reshuffle",

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from reshuffle.cli import options
-from reshuffle.cli.complaints import InputError, hush
+from reshuffle.cli.console import InputError, hush
 
 _LARGEST_PORT = 65535
 _NEEDED = ("shiny", "uvicorn", "matplotlib")

@@ -3,11 +3,12 @@
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
-from reshuffle.cli.complaints import InputError
+from reshuffle.cli.console import InputError
+from reshuffle.errors import ArgumentError
 
 if TYPE_CHECKING:
     import reshuffle as rs
@@ -28,26 +29,14 @@ _DRAWN = ("with-replacement", "sample-with-replacement")
 """Schemes that keep their name when there is one batch."""
 _OF_A_SIZE = ("sample-with-replacement", "sample-subsets")
 """Schemes that know how many rows a step draws, not how many steps there are."""
-
 MOST_EPOCHS = 2**53
 EVERY_EPOCH = 1000
 """Up to here a curve has every epoch."""
 
-
-def numbers(option: str, text: str, below: float) -> list[float]:
-    """Numbers from 0 up to some limit, separated by commas.
-
-    >>> numbers("--momentum", "0,0.5", 1.0)
-    [0.0, 0.5]
-    """
-    try:
-        found = [float(part) for part in text.split(",")]
-    except ValueError:
-        found = [math.nan]
-    if not all(0 <= value < below for value in found):
-        limit = f" and below {below:g}" if math.isfinite(below) else ""
-        raise InputError(f"{option} must be numbers of at least 0{limit}, such as 0,0.5, but it is {text!r}.")
-    return found
+DATA = Group("Data", sort_key=1)
+RECIPE = Group("Recipe", sort_key=2)
+ACCURACY = Group("Accuracy and checks", sort_key=3)
+OUTPUT = Group("Output", sort_key=9)
 
 
 def whole_number(_: Any, tokens: Any) -> int:
@@ -58,13 +47,34 @@ def whole_number(_: Any, tokens: Any) -> int:
     return int(text)
 
 
-Batches = Annotated[str, Parameter(help="Numbers of batches B, separated by commas.")]
-Schemes = Annotated[str, Parameter(help=f"How rows are visited, separated by commas: {', '.join(SCHEMES)}.")]
-Alpha = Annotated[
-    float | None, Parameter(help="The full-batch step; each visit takes alpha / B (linear scaling).")
+def option(help_: str, group: Group, *names: str, **settings: Any) -> Parameter:
+    """An option with its help; `names` are spellings beside the one that is made of the argument."""
+    return Parameter(help=help_, group=group, alias=names or None, **settings)
+
+
+def columns(help_: str) -> Parameter:
+    """An option that names columns, once for each."""
+    return option(help_, DATA, negative="", show_default=False)
+
+
+WHOLE = {"converter": whole_number}
+FLAG = {"negative": "", "show_default": False}
+Batches = Annotated[str, option("Numbers of batches B, separated by commas.", RECIPE, "-b")]
+BatchSize = Annotated[
+    str | None, option("Rows of a batch, separated by commas, instead of --batches.", RECIPE)
 ]
-Epochs = Annotated[int, Parameter(help="How far the curves go.", converter=whole_number)]
-Step = Annotated[float | None, Parameter(help="The step of each visit, instead of --alpha.")]
+Schemes = Annotated[
+    str, option(f"How rows are visited, separated by commas: {', '.join(SCHEMES)}.", RECIPE, "-s")
+]
+Alpha = Annotated[
+    float | None,
+    option("The full-batch step; each visit takes alpha / B (linear scaling).", RECIPE, "-a"),
+]
+Step = Annotated[float | None, option("The step of each visit, instead of --alpha.", RECIPE)]
+Epochs = Annotated[int, option("How far the curves go.", RECIPE, "-e", **WHOLE)]
+Drop = Annotated[tuple[str, ...], columns("A column of --data to leave out; once for each.")]
+OneHot = Annotated[tuple[str, ...], columns("A column of categories: a feature of 0 and 1 for each of them.")]
+Fill = Annotated[Literal["median"] | None, option("What missing values of features are replaced by.", DATA)]
 
 
 @Parameter(name="*")
@@ -72,46 +82,51 @@ Step = Annotated[float | None, Parameter(help="The step of each visit, instead o
 class ProblemOptions:
     """The least-squares problem: drawn at random, or read from a file."""
 
-    n: Annotated[int | None, Parameter(help="Samples to draw.", converter=whole_number)] = None
-    p: Annotated[int | None, Parameter(help="Features of each.", converter=whole_number)] = None
-    noise: Annotated[float | None, Parameter(help="Standard deviation of the label noise; 1 if drawn.")] = (
-        None
-    )
-    covariance: Annotated[
-        str,
-        Parameter(
-            help="Of the features: identity, powerlaw:EXP (k^-EXP for the k-th, times what makes their sum p), "
-            "or a FILE."
-        ),
-    ] = "identity"
-    seed: Annotated[int, Parameter(help="Of everything random.", converter=whole_number)] = 0
     data: Annotated[
         str | None,
-        Parameter(help="Your own X and y: FILE.npz, .npy, .csv or .parquet, instead of --n and --p."),
+        option(
+            "Your own X and y, instead of --n and --p: FILE.csv, .tsv, .csv.gz, .parquet, .npz or .npy, or - for "
+            "standard input.",
+            DATA,
+            "-d",
+            allow_leading_hyphen=True,
+        ),
     ] = None
+    n: Annotated[int | None, option("Samples to draw.", DATA, "-n", **WHOLE)] = None
+    p: Annotated[int | None, option("Features of each.", DATA, "-p", **WHOLE)] = None
+    noise: Annotated[float | None, option("Standard deviation of the label noise; 1 if drawn.", DATA)] = None
+    covariance: Annotated[
+        str,
+        option(
+            "Of the features: identity, powerlaw:EXP (k^-EXP for the k-th, times what makes their sum p), or FILE.",
+            DATA,
+        ),
+    ] = "identity"
+    seed: Annotated[int, option("Of everything random.", DATA, **WHOLE)] = 0
     target: Annotated[
-        str | None, Parameter(help="The column of --data that is y; by default the one named y, or the last.")
+        str | None,
+        option("The column of --data that is y; by default the one named y, or the last.", DATA, "-t"),
     ] = None
-    intercept: Annotated[bool, Parameter(help="Add a column of ones to --data.", negative="")] = False
+    intercept: Annotated[bool, option("Add a column of ones to --data.", DATA, **FLAG)] = False
     standardize: Annotated[
-        bool,
-        Parameter(help="Give each column of --data mean 0 and standard deviation 1.", negative=""),
+        bool, option("Give each column of --data mean 0 and standard deviation 1.", DATA, **FLAG)
     ] = False
+    drop: Drop = ()
+    one_hot: OneHot = ()
+    fill: Fill = None
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class RecipeOptions:
-    """How the rows are cut into batches and what a visit does beside its step."""
+    """How the rows are cut into batches, and what a visit does beside its step."""
 
-    batch_size: Annotated[
-        str | None, Parameter(help="Rows of a batch, separated by commas, instead of --batches.")
-    ] = None
+    batch_size: BatchSize = None
     drop_last: Annotated[
-        bool, Parameter(help="Leave out the last batch if it is shorter (with --batch-size).", negative="")
+        bool, option("Leave out the last batch if it is shorter (with --batch-size).", RECIPE, **FLAG)
     ] = False
-    momentum: Annotated[float, Parameter(help="Of the heavy ball, as in torch's SGD.")] = 0.0
-    penalty: Annotated[float, Parameter(help="The factor of an l2 penalty, torch's weight_decay.")] = 0.0
+    momentum: Annotated[float, option("Of the heavy ball, as in torch's SGD.", RECIPE)] = 0.0
+    weight_decay: Annotated[float, option("The factor of an l2 penalty, as in torch's SGD.", RECIPE)] = 0.0
 
 
 @Parameter(name="*")
@@ -119,36 +134,77 @@ class RecipeOptions:
 class OutputOptions:
     """Where the answer goes beside the terminal."""
 
-    plot: Annotated[str | None, Parameter(help="Draw to FILE.png, .svg or .pdf.")] = None
+    plot: Annotated[str | None, option("Draw to FILE.png, .svg or .pdf.", OUTPUT, "-o")] = None
     csv: Annotated[
         str | None,
-        Parameter(
-            help="Write the curves to FILE, or - for standard output alone.", allow_leading_hyphen=True
-        ),
+        option("Write the table to FILE, or - for standard output alone.", OUTPUT, allow_leading_hyphen=True),
     ] = None
     json: Annotated[
         str | None,
-        Parameter(
-            help="Write everything to FILE, or - for standard output alone.", allow_leading_hyphen=True
+        option(
+            "Write everything to FILE, or - for standard output alone.", OUTPUT, allow_leading_hyphen=True
         ),
     ] = None
 
 
-NO_PROBLEM = ProblemOptions()
-PLAIN = RecipeOptions()
-TERMINAL = OutputOptions()
+NO_PROBLEM, PLAIN, TERMINAL = ProblemOptions(), RecipeOptions(), OutputOptions()
 
 
-def whole_numbers(option: str, text: str) -> list[int]:
+def numbers(argument: str, text: str, below: float = math.inf) -> list[float]:
+    """Numbers from 0 up to some limit, separated by commas.
+
+    >>> numbers("momentum", "0,0.5", 1.0)
+    [0.0, 0.5]
+    """
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        found = [math.nan]
+    if not all(0 <= value < below for value in found):
+        limit = f" and below {below:g}" if math.isfinite(below) else ""
+        raise ArgumentError(argument, f"be numbers of at least 0{limit}, such as 0,0.5", f"it is {text!r}")
+    return found
+
+
+def whole_numbers(argument: str, text: str) -> list[int]:
     """Whole numbers of at least one, separated by commas.
 
-    >>> whole_numbers("--batches", "1,2,4")
+    >>> whole_numbers("batches", "1,2,4")
     [1, 2, 4]
     """
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and 0 < len(part) < 10 and int(part) > 0 for part in parts):
-        raise InputError(f"{option} must be whole numbers of at least 1, such as 1,2,4, but it is {text!r}.")
+        raise ArgumentError(argument, "be whole numbers of at least 1, such as 1,2,4", f"it is {text!r}")
     return list(dict.fromkeys(int(part) for part in parts))
+
+
+def at_least(argument: str, value: int, low: int, high: int | None = None) -> int:
+    """A whole number within its bounds."""
+    if value < low or (high is not None and value > high):
+        most = "2^53" if high == MOST_EPOCHS else high
+        allowed = f"of at least {low}" if high is None else f"between {low} and {most}"
+        raise ArgumentError(argument, f"be a whole number {allowed}", f"it is {value}")
+    return value
+
+
+def words(argument: str, text: str, known: Any) -> list[str]:
+    """Words out of some, separated by commas.
+
+    >>> words("scheme", "reshuffling, cyclic", SCHEMES)
+    ['reshuffling', 'cyclic']
+    """
+    names = [part.strip() for part in text.split(",")]
+    for name in names:
+        if name not in known:
+            raise ArgumentError(argument, f"be among {', '.join(known)}", f"it is {name!r}")
+    return list(dict.fromkeys(names))
+
+
+def at_most_one(**given: Any) -> None:
+    """Refuse two options that say the same."""
+    present = [f"{{{name}}}" for name, value in given.items() if value is not None]
+    if len(present) > 1:
+        raise InputError(f"exactly one of {' and '.join(present)} may be given, but both are.")
 
 
 def epochs_up_to(last: int) -> "FloatArray":
@@ -159,24 +215,10 @@ def epochs_up_to(last: int) -> "FloatArray":
     """
     import numpy as np
 
-    if not 0 <= last <= MOST_EPOCHS:
-        raise InputError(f"--epochs must be a whole number between 0 and 2^53, but it is {last}.")
+    at_least("epochs", last, 0, MOST_EPOCHS)
     if last <= EVERY_EPOCH:
         return np.arange(last + 1, dtype=np.float64)
     return np.concatenate([[0.0], np.unique(np.geomspace(1, last, EVERY_EPOCH).round())])
-
-
-def scheme_names(text: str) -> list[str]:
-    """Names of schemes, separated by commas.
-
-    >>> scheme_names("reshuffling, with-replacement")
-    ['reshuffling', 'with-replacement']
-    """
-    names = [part.strip() for part in text.split(",")]
-    for name in names:
-        if name not in SCHEMES:
-            raise InputError(f"--scheme must be among {', '.join(SCHEMES)}, but it is {name!r}.")
-    return list(dict.fromkeys(names))
 
 
 @dataclass(frozen=True)
@@ -195,24 +237,28 @@ def batch_counts(batches: str | None, default: str, n: int | None = None) -> lis
     ([1, 2], [4])
     """
     if batches is not None:
-        return whole_numbers("--batches", batches)
-    return [count for count in whole_numbers("--batches", default) if n is None or count <= n]
+        return whole_numbers("batches", batches)
+    return [count for count in whole_numbers("batches", default) if n is None or count <= n]
+
+
+def require_cut(batches: str | None, batch_size: str | None, drop_last: bool) -> None:
+    """Refuse options on how rows are cut into batches that do not go together."""
+    at_most_one(batches=batches, batch_size=batch_size)
+    if drop_last and batch_size is None:
+        raise InputError("{drop_last} needs {batch_size}: a given number of batches has no shorter last one.")
 
 
 def visitings(
     schemes: str, batches: str | None, default: str, recipe: RecipeOptions, n: int
 ) -> list[Visiting]:
     """Every scheme with every number or size of batches, for n rows; the full batch comes once."""
-    if batches is not None and recipe.batch_size is not None:
-        raise InputError("exactly one of --batches and --batch-size may be given, but both are.")
-    if recipe.drop_last and recipe.batch_size is None:
-        raise InputError("--drop-last needs --batch-size: a given number of batches has no shorter last one.")
+    require_cut(batches, recipe.batch_size, recipe.drop_last)
     found: dict[tuple[str, int, str], Visiting] = {}
-    for name in scheme_names(schemes):
+    for name in words("scheme", schemes, SCHEMES):
         if recipe.batch_size is None:
             made = [_of_count(name, count, n) for count in batch_counts(batches, default, n)]
         else:
-            sizes = whole_numbers("--batch-size", recipe.batch_size)
+            sizes = whole_numbers("batch_size", recipe.batch_size)
             made = [_of_size(name, size, recipe.drop_last, n) for size in sizes]
         for one in made:
             found.setdefault((one.name, one.batches, repr(one.scheme)), one)
@@ -225,17 +271,16 @@ def _of_count(name: str, batches: int, n: int) -> Visiting:
     if name == "full-batch" or (batches == 1 and name not in _DRAWN):
         return Visiting("full-batch", 1, rs.FullBatch())
     if name not in _OF_A_SIZE:
-        return _checked(name, getattr(rs, SCHEMES[name])(batches=batches), n)
+        made = getattr(rs, SCHEMES[name])(batches=batches)
+        return Visiting(name, made.steps(n), made)
     if batches > n:
         # The library's own words for it.
         rs.WithReplacement(batches=batches).steps(n)
-    made = _checked(name, getattr(rs, SCHEMES[name])(batch_size=-(-n // batches)), n)
-    if made.batches != batches:
-        raise InputError(
-            f"--batches must be the number of visits that some batch size needs for {n} rows with {name}, "
-            f"but it is {batches}; give --batch-size."
-        )
-    return made
+    made = getattr(rs, SCHEMES[name])(batch_size=-(-n // batches))
+    if made.steps(n) != batches:
+        allowed = f"be the number of visits that some batch size needs for {n} rows with {name}"
+        raise ArgumentError("batches", allowed, f"it is {batches}", "give {batch_size}")
+    return Visiting(name, batches, made)
 
 
 def _of_size(name: str, size: int, drop_last: bool, n: int) -> Visiting:
@@ -243,18 +288,5 @@ def _of_size(name: str, size: int, drop_last: bool, n: int) -> Visiting:
 
     if name == "full-batch" or (size == n and name not in _DRAWN):
         return Visiting("full-batch", 1, rs.FullBatch())
-    return _checked(name, getattr(rs, SCHEMES[name])(batch_size=size, drop_last=drop_last), n)
-
-
-def _checked(name: str, scheme: "rs.Scheme", n: int) -> Visiting:
-    """Ask for the visits of an epoch: batches that do not fit the rows are refused before anything is done."""
-    return Visiting(name, scheme.steps(n), scheme)
-
-
-def exactly_one(**given: Any) -> None:
-    """Fail unless exactly one of these options was given."""
-    present = [name for name, value in given.items() if value is not None]
-    if len(present) != 1:
-        options = " and ".join(f"--{name}" for name in given)
-        found = "neither is" if not present else "both are"
-        raise InputError(f"exactly one of {options} must be given, but {found}.")
+    made = getattr(rs, SCHEMES[name])(batch_size=size, drop_last=drop_last)
+    return Visiting(name, made.steps(n), made)

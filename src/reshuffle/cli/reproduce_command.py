@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from reshuffle.cli import output
-from reshuffle.cli.complaints import InputError, writing
+from reshuffle.cli import render
+from reshuffle.cli.console import InputError, writing
 
 if TYPE_CHECKING:
     from paper.figure import Claim
@@ -46,7 +46,7 @@ def reproduce(
         )
     if str(CHECKOUT) not in sys.path:
         sys.path.insert(0, str(CHECKOUT))
-    output.require_pictures()
+    render.require_pictures()
     from paper import FIGURES
 
     for name in names:

@@ -31,11 +31,18 @@ _LARGEST_EXPONENT = 300
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """A curve: its name, points and values; what is not finite is not drawn."""
+    """A curve: its name, points and values; what is not finite is not drawn.
+
+    In pictures it may have a colour of its own, its best point marked, and a band of simulated values and twice
+    their standard errors.
+    """
 
     label: str
     x: "FloatArray"
     y: "FloatArray"
+    colour: str = ""
+    best: "tuple[float, float] | None" = None
+    band: "tuple[FloatArray, FloatArray] | None" = None
 
 
 def sketch(

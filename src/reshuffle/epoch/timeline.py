@@ -158,11 +158,12 @@ class Timeline:
 
     def _mean_maps(self, visits: Visits) -> list[EpochMap]:
         """The mean map of an epoch, and the replicas that carry its error: none if it is exact."""
-        if self.orders is None and self.choice.taken == "cavity":
-            return self._cavity_maps(visits) or [cavity_maps.beyond_numbers(visits, self.walk.steps)]
-        key, force = ("", visits.hyperparameters), self.force(visits)
+        key = "", visits.hyperparameters
         if key in self._maps:
             return self._maps[key]
+        if self.orders is None and self.choice.taken == "cavity":
+            return self._cavity_maps(visits) or [cavity_maps.beyond_numbers(visits, self.walk.steps)]
+        force = self.force(visits)
         if self.orders is not None:
             made = [maps_of_orders(visits, force, self.orders)]
         elif self.choice.taken == "sampling":

@@ -4,13 +4,16 @@ The hermitised resolvent is solved up to the plane itself. Atoms are eigenvalues
 have many times.
 """
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.polynomial import Chebyshev
 from numpy.typing import ArrayLike, NDArray
+from scipy.spatial import cKDTree
 
 from reshuffle.free import progress
 from reshuffle.free.checks import (
@@ -26,9 +29,10 @@ from reshuffle.free.checks import (
 from reshuffle.free.expression import Expression, block
 from reshuffle.free.linearization import generated
 from reshuffle.free.moments import is_polynomial
+from reshuffle.free.progress import SINGLE_THREAD
 from reshuffle.free.solver.atoms import atoms as atoms_of
-from reshuffle.free.solver.continuation import ROUNDING, Resolved, follow
-from reshuffle.free.solver.system import State, System
+from reshuffle.free.solver.continuation import ROUNDING, Resolved, follow, land
+from reshuffle.free.solver.system import State, System, sandwich, solve
 from reshuffle.free.spectrum import Engine, require_invertible, spectrum
 
 if TYPE_CHECKING:
@@ -45,9 +49,16 @@ PlanarAtoms = tuple[tuple[complex, float], ...]
 HEIGHT = 1e-3
 """Above the plane, in units of the pencil: where the path ends and the last steps begin."""
 STEPS = 14
-TOGETHER = 512
+ENTRIES = 700_000
+"""Of the Jacobians of points that are solved together."""
+MANY, NEIGHBOURS = 100, 6
+"""Points from which on most of them start from others, and those that a guess is laid through."""
+WITHIN = 10.0
+"""Times the distance to the neighbours and a tenth: how far a solution may be from its guess."""
 LOWEST = 1e-4
 """Above the plane, in the same units: where points are solved whose unknowns are infinite on the plane."""
+DOWN = np.concatenate([np.geomspace(HEIGHT, 2 * LOWEST, 5)[1:], np.geomspace(2 * LOWEST, LOWEST, 3)[1:]])
+"""Heights on the way there."""
 
 SAMPLE = 200
 """Rows of the matrix that tells where in the plane to look."""
@@ -187,7 +198,7 @@ class Brown:
 
     @cached_property
     def is_radial(self) -> bool:
-        """Whether the measure is the same in six directions from 0, as it is for every R-diagonal element."""
+        """True where the measure is the same in six directions from 0, as for every R-diagonal element."""
         middle, width, height = self._rim
         if abs(middle) > 0.2 * max(width, height):
             return False
@@ -218,7 +229,7 @@ class Brown:
 
     @cached_property
     def radii(self) -> tuple[float, float]:
-        """The inner and the outer radius of a support that does not change under rotations, to about 1e-6.
+        """The inner and the outer radius of a support that does not change under rotations, to about 1e-12.
 
         >>> from reshuffle import free
         >>> (a,) = free.variables(free.RDiagonal(free.Discrete([1.0, 2.0])))
@@ -239,20 +250,24 @@ class Brown:
         return low, self._crossing(grid[last + 1] if last + 1 < len(grid) else far, grid[last])
 
     def _crossing(self, outside: float, inside: float) -> float:
-        """Return where the support ends: the square of the depth is analytic there, with a simple zero."""
-        width = 2 * (inside - outside)
-        edge = inside
-        for reach in (1.0, 0.1, 0.02):
-            points = edge + reach * width * (1.02 - np.cos(np.pi * (np.arange(12) + 0.5) / 12)) / 2
+        """Return where the support ends: the square of the depth is analytic there, with a simple zero.
+
+        Closer than a hundredth of a cell points beside a hole may fail: the others lead to the end as well.
+        """
+        width, edge = 2 * (inside - outside), inside
+        for reach in (1.0, 0.5, 0.2):
+            points = edge + reach * width * (1.02 - np.cos(np.pi * (np.arange(24) + 0.5) / 24)) / 2
             squares = self._points(points)[0].depth ** 2
-            if not np.isfinite(squares).all() or squares.min() <= 0:
+            good = squares > 0
+            if good.sum() < 16:
                 break
-            roots = np.polynomial.Polynomial.fit(points, squares, 8).roots()
-            real = roots[np.abs(roots.imag) < 1e-3 * reach * abs(width)].real
-            close = real[np.abs(real - edge) < reach * abs(width)]
-            if not len(close):
+            series = Chebyshev.fit(points[good], squares[good], 14)
+            slope, root = series.deriv(), edge
+            for _ in range(20):
+                root = root - float(series(root) / slope(root))
+            if not abs(root - edge) < reach * abs(width):
                 break
-            edge = float(close[np.argmin(np.abs(close - points[0]))])
+            edge = root
         return float(edge)
 
     def grid(self, points: int = 60) -> PlaneGrid:
@@ -343,7 +358,7 @@ def _hermitised(p: Expression) -> Expression:
 
 @dataclass(frozen=True)
 class Plane:
-    """What is known of points z of the plane, each of shape (points,).
+    """Solutions at points z of the plane, each field of shape (points,).
 
     Attributes
     ----------
@@ -391,6 +406,24 @@ class Hermitised(System):
     def _layout(self, ranks: Any) -> None:
         self.symmetric = False
         super()._layout(ranks)
+        # On the plane the Jacobian is singular, which no product with vectors sees: it is made for every size.
+        if not self.direct:
+            self.direct = True
+            self._tabulate()
+
+    def jacobian(self, state: State) -> Complex:
+        """Return the derivative of the map, (points, unknowns, unknowns), as products of blocks of ``U* G U``."""
+        points = len(state.resolvent)
+        seen = (self.frame.conj().T @ state.resolvent @ self.frame)[:, None]
+        result = np.empty((points, self.unknowns, self.unknowns), dtype=complex)
+        for i, (row, rows) in enumerate(zip(self.blocks, self.entries, strict=True)):
+            along_g, along_h = self.transforms[i].derivatives(state.known[i], points, len(self.indices[i]))
+            for column, columns in zip(self.blocks, self.entries, strict=True):
+                inner = sandwich(seen[..., row, column], seen[..., column, row])
+                result[:, rows, columns] = -(along_g @ inner)
+            if along_h is not None:
+                result[:, rows, rows] += along_h
+        return result
 
     def base(self, z: Complex, height: Complex) -> Complex:
         """Return ``i (e + height) - b_0 - [[0, z], [z*, 0]]`` in units of the pencil."""
@@ -432,24 +465,61 @@ class Hermitised(System):
         return np.asarray(answer.transpose(0, 2, 1))
 
     def points(self, z: Complex) -> Plane:
-        """Return what is known of points z (points,)."""
-        with progress.working(f"the Brown measure by {self.expression!r}"):
-            parts = [self._points(z[k : k + TOGETHER]) for k in range(0, max(len(z), 1), TOGETHER)]
+        """Return the solutions at points z (points,)."""
+        together = max(16, ENTRIES // self.unknowns**2)
+        with SINGLE_THREAD, progress.working(f"the Brown measure by {self.expression!r}"):
+            start, reached = self._above(z, together)
+            cuts = range(0, max(len(z), 1), together)
+            parts = [self._points(*(a[k : k + together] for a in (z, start, reached))) for k in cuts]
             found = _joined(parts)
             lost = np.flatnonzero(~found.converged)
             if len(lost):
-                again = self._lifted(z[lost])
+                again = self._lifted(z[lost], start[lost], reached[lost])
                 for name in Plane.__dataclass_fields__:
                     getattr(found, name)[lost] = getattr(again, name)
         return found
 
-    def _lifted(self, z: Complex) -> Plane:
-        """Return what two heights above the plane tell, where it cannot be reached.
+    def _above(self, z: Complex, together: int) -> tuple[Complex, NDArray[np.bool_]]:
+        """Return the unknowns at the height above z, and where they were found.
+
+        Of many points one in ten is followed down the whole path. The others start from their neighbours: above the
+        plane the solution with ``Im G < 0`` is unique, so that a wrong guess is noticed.
+        """
+        self.height = HEIGHT
+        unknowns, reached = np.zeros((len(z), self.unknowns), dtype=complex), np.zeros(len(z), dtype=bool)
+        order = np.random.default_rng(0).permutation(len(z))
+        ends = [len(z)] if len(z) < MANY else [len(z) // 10, len(z) // 3, len(z)]
+        for first, last in itertools.pairwise([0, *ends]):
+            level, known = order[first:last], order[:first][reached[order[:first]]]
+            if len(known) >= NEIGHBOURS:
+                places = np.stack([z[known].real, z[known].imag], axis=1)
+                wanted = np.stack([z[level].real, z[level].imag], axis=1)
+                near = known[cKDTree(places).query(wanted, k=NEIGHBOURS)[1]]
+                steps = z[near] - z[level][:, None]
+                # The plane through the neighbours, at the point itself.
+                weights = np.linalg.pinv(np.stack([np.ones(steps.shape), steps.real, steps.imag], axis=2))[
+                    :, 0
+                ]
+                guess = np.einsum("nk,nku->nu", weights, unknowns[near])
+                spread = WITHIN * np.linalg.norm(unknowns[near] - guess[:, None], axis=2).max(axis=1)
+                for k in range(0, len(level), together):
+                    part = slice(k, k + together)
+                    solved = land(self, z[level[part]], guess[part], spread[part], self.corner)
+                    unknowns[level[part]], reached[level[part]] = solved.unknowns, solved.converged
+            waiting = level[~reached[level]]
+            for k in range(0, len(waiting), together):
+                solved = follow(self, z[waiting[k : k + together]], self.corner)
+                unknowns[waiting[k : k + together]] = solved.unknowns
+                reached[waiting[k : k + together]] = solved.converged
+        return unknowns, reached
+
+    def _lifted(self, z: Complex, start: Complex, reached: NDArray[np.bool_]) -> Plane:
+        """Return the limit of two heights above the plane, where it cannot be reached.
 
         In a hole all of the resolvent vanishes, and the unknowns are infinite. The error is the difference
         of the two; the answer is extrapolated, and is closer.
         """
-        near, far = (self._at(z, height) for height in (LOWEST, 2 * LOWEST))
+        far, near = self._lowered(z, start, reached)
         # Outside the support the depth is in proportion to the height, and the rest moves with its square.
         outside = np.abs(near.depth / far.depth - 0.5) < 0.1
         weight = np.where(outside, 1 / 3, 1.0)
@@ -463,25 +533,46 @@ class Hermitised(System):
         depth = np.where(good, np.where(outside, 0.0, 2 * near.depth - far.depth), np.nan)
         return Plane(potential, density, depth, np.where(good, error, np.inf), good)
 
-    def _at(self, z: Complex, height: float) -> Plane:
-        self.height = height
-        solved = follow(self, z, self.corner)
-        return self._differentiated(z, solved.unknowns, solved.converged)
+    def _lowered(self, z: Complex, start: Complex, reached: NDArray[np.bool_]) -> list[Plane]:
+        """Return the solutions at twice the lowest height and at the lowest, by steps down from the usual one.
 
-    def _points(self, z: Complex) -> Plane:
+        In a hole the unknowns are nearly powers of the height. What gets lost is followed from the top.
+        """
         self.height = HEIGHT
-        start = follow(self, z, self.corner)
-        lifted = self._differentiated(z, start.unknowns, start.converged)
+        with np.errstate(all="ignore"):
+            state = self.evaluate(self.base(z, np.zeros(len(z))), start)
+            slope = solve(self, state, self.shift_tangent(state, 1j * self.direction)[:, None])[:, 0]
+        here, guess, found = start, start + (DOWN[0] - HEIGHT) * slope, []
+        for height in DOWN:
+            self.height = float(height)
+            tried = reached & np.isfinite(guess).all(axis=1)
+            spread = WITHIN * np.linalg.norm(guess[tried] - here[tried], axis=1)
+            before, here = here, np.full_like(here, np.nan)
+            if tried.any():
+                solved = land(self, z[tried], guess[tried], spread, self.corner)
+                here[tried] = np.where(solved.converged[:, None], solved.unknowns, np.nan)
+            reached = np.asarray(np.isfinite(here).all(axis=1))
+            with np.errstate(all="ignore"):
+                guess = here * np.where(before == 0, 1.0, here / before)
+            if height in (DOWN[3], DOWN[-1]):
+                unknowns, there = here.copy(), reached.copy()
+                if not there.all():
+                    solved = follow(self, z[~there], self.corner)
+                    unknowns[~there], there[~there] = solved.unknowns, solved.converged
+                found.append(self._differentiated(z, unknowns, there))
+        return found
+
+    def _points(self, z: Complex, start: Complex, reached: NDArray[np.bool_]) -> Plane:
+        """Return the solutions on the plane, from unknowns above it."""
+        self.height = HEIGHT
+        with np.errstate(all="ignore"):
+            lifted = self._entry(self.evaluate(self.base(z, np.zeros(len(z))), start).resolvent)
         self.height = 0.0
-        unknowns, moved = self._landed(z, start.unknowns)
-        landed = self._differentiated(z, unknowns, start.converged & np.isfinite(moved))
+        unknowns, moved = self._landed(z, start)
+        landed = self._differentiated(z, unknowns, reached & np.isfinite(moved))
         # The path to the plane is short: what is far from where it started is another solution.
-        near = np.abs(landed.potential - lifted.potential) < 0.1 * (
-            np.abs(lifted.potential) + 1 / self.factor
-        )
-        good = (
-            start.converged & landed.converged & near & (moved < 1e-6) & (landed.depth > -1e-6 / self.factor)
-        )
+        near = np.abs(landed.potential - lifted) < 0.1 * (np.abs(lifted) + 1 / self.factor)
+        good = reached & landed.converged & near & (moved < 1e-6) & (landed.depth > -1e-6 / self.factor)
         error = landed.error + np.where(good, moved, np.inf) * (np.abs(landed.density) + 1 / self.factor**2)
         density = np.where(good, np.where(landed.density > error, landed.density, 0.0), np.nan)
         potential = np.where(good, landed.potential, complex(np.nan, np.nan))
@@ -494,18 +585,18 @@ class Hermitised(System):
         base = self.base(z, np.zeros(len(z)))
         x = np.where(np.isfinite(unknowns), unknowns, 0.0)
         last = np.full(len(z), np.inf)
+        open_ = np.arange(len(z))
         with np.errstate(all="ignore"):
             for _ in range(STEPS):
                 progress.step()
-                state = self.evaluate(base, x)
+                state = self.evaluate(base[open_], x[open_])
                 value, gradient = self.imbalance(state)
-                finite = np.isfinite(state.image).all(axis=1) & np.isfinite(gradient).all(axis=1)
-                if not finite.any():
-                    break
-                change = self.solve(state, (state.image - x)[:, None], value[:, None], gradient)[:, 0]
-                x = x + np.where(np.isfinite(change), change, 0.0)
-                last = np.linalg.norm(change, axis=1) / (1 + np.linalg.norm(x, axis=1))
-                if np.nanmax(last, initial=0.0) < 1e-13:
+                right = (state.image - x[open_])[:, None]
+                change = self.solve(state, right, value[:, None], gradient)[:, 0]
+                x[open_] = x[open_] + np.where(np.isfinite(change), change, 0.0)
+                last[open_] = np.linalg.norm(change, axis=1) / (1 + np.linalg.norm(x[open_], axis=1))
+                open_ = open_[last[open_] >= 1e-13]
+                if not len(open_):
                     break
         return x, np.where(np.isfinite(last), last, np.inf)
 
@@ -514,13 +605,16 @@ class Hermitised(System):
         with np.errstate(all="ignore"):
             state = self.evaluate(self.base(z, np.zeros(len(z))), unknowns)
             _, gradient = self.imbalance(state)
-            moved = []
-            for direction in (self.above + self.below, 1j * (self.above - self.below)):
-                step = np.broadcast_to(-direction / self.factor, state.resolvent.shape)
-                right = self.shift_tangent(state, step)[:, None]
-                shift = -np.einsum("nij,njk,nki,i->n", state.resolvent, step, state.resolvent, self.sides)
-                change = self.solve(state, right, shift[:, None], gradient)[:, 0]
-                moved.append(self._entry(self.resolvent_tangent(state, step, change)))
+            directions = -np.array([self.above + self.below, 1j * (self.above - self.below)]) / self.factor
+            right = np.stack([self.shift_tangent(state, step) for step in directions], axis=1)
+            shifts = -np.einsum(
+                "nij,sjk,nki,i->ns", state.resolvent, directions, state.resolvent, self.sides, optimize=True
+            )
+            changes = self.solve(state, right, shifts, gradient)
+            moved = [
+                self._entry(self.resolvent_tangent(state, step, changes[:, k]))
+                for k, step in enumerate(directions)
+            ]
             density = (moved[0] + 1j * moved[1]).real / (2 * np.pi)
         half = self.corner // 2
         depth = -np.einsum("nii->n", state.resolvent[:, :half, :half]).imag / half / self.factor

@@ -119,7 +119,7 @@ class Expression:
 
     @cached_property
     def key(self) -> frozenset[Any]:
-        """What equality of expressions compares."""
+        """The hashable form that equality compares."""
         return frozenset((word, key_of(value)) for word, value in self.terms.items())
 
     def __eq__(self, other: object) -> bool:
@@ -524,12 +524,12 @@ def _word(word: Any) -> str:
 
 
 def is_nonzero(value: Coefficient) -> bool:
-    """Whether anything is left of a term."""
+    """Return True unless a term has vanished."""
     return bool(np.any(value)) if is_matrix(value) else value != 0
 
 
 def added(left: Coefficient, right: Coefficient) -> Coefficient:
-    """Their sum; a number stands for so many times the identity."""
+    """Return the sum; a number counts as a multiple of the identity."""
     if is_matrix(left) == is_matrix(right):
         return left + right
     if is_matrix(left):
@@ -538,17 +538,17 @@ def added(left: Coefficient, right: Coefficient) -> Coefficient:
 
 
 def multiplied(left: Coefficient, right: Coefficient) -> Coefficient:
-    """Their product, in this order."""
+    """Return the product, in this order."""
     return left @ right if is_matrix(left) and is_matrix(right) else left * right
 
 
 def key_of(value: Coefficient) -> Any:
-    """What tells a coefficient from others, to be hashed."""
+    """Return a hashable key of a coefficient."""
     return (value.shape, np.asarray(value, dtype=complex).tobytes()) if np.ndim(value) else value
 
 
 def is_matrix(value: Coefficient) -> bool:
-    """Whether it is no number."""
+    """Return True for matrices, False for numbers."""
     # np.ndim would make an array of every number.
     return isinstance(value, np.ndarray) and value.ndim > 0
 

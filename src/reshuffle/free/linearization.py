@@ -59,7 +59,7 @@ class Pencil:
 
     @cached_property
     def is_real(self) -> bool:
-        """Whether every coefficient is a real matrix."""
+        """True if every coefficient is a real matrix."""
         return not np.any(self.coefficients.imag)
 
     def schur(self, matrices: list[NDArray[Any]]) -> NDArray[Any]:

@@ -264,7 +264,11 @@ class _Reader:
     def _call(self, name: str, node: ast.Call, depth: int) -> Any:
         function = self.calls[name.lower()]
         positional = [self._value(argument, depth + 1) for argument in node.args]
-        named = {str(argument.arg): self._value(argument.value, depth + 1) for argument in node.keywords}
+        named: dict[str, Any] = {}
+        for argument in node.keywords:
+            if argument.arg in named:
+                raise self._refused(f"{argument.arg} twice: expected an argument that is not given yet")
+            named[str(argument.arg)] = self._value(argument.value, depth + 1)
         try:
             inspect.signature(function).bind(*positional, **named)
         except TypeError as error:

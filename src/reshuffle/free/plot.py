@@ -25,7 +25,7 @@ DECADES = 6
 
 
 class Drawable(Protocol):
-    """What a picture needs to know of a law."""
+    """A law with the three attributes that a picture needs."""
 
     @property
     def support(self) -> Sequence[tuple[float, float]]:
@@ -56,7 +56,7 @@ class View:
 
     @property
     def ylabel(self) -> str:
-        """What is drawn against the eigenvalue."""
+        """The label of the vertical axis."""
         return "density per decade" if self.decades else "density"
 
 

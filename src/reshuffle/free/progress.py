@@ -120,7 +120,7 @@ class Effort:
 
 @cache
 def _libraries() -> list[Any]:
-    """Those that were loaded when this was first asked: looking for them takes a millisecond."""
+    """The BLAS libraries that were loaded at the first call; finding them takes a millisecond."""
     return list(threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers)
 
 

@@ -362,7 +362,7 @@ class Engine:
 
     @cached_property
     def effort(self) -> Effort:
-        """What solving has cost."""
+        """The cost of solving so far."""
         return Effort(
             f"the law of {self.expression!r}", STEP + STEP_PER_ENTRY * self.system.unknowns**2, self._refused
         )
@@ -388,7 +388,7 @@ class Engine:
 
     @cached_property
     def axis(self) -> AxisSolver:
-        """What is known of the resolvent on the real axis."""
+        """The solver on the real axis, with the solutions it has found."""
         return AxisSolver(self.system, self.pencil.corner)
 
     def mark(self, edges: Real) -> None:
@@ -404,7 +404,7 @@ class Engine:
 
     @cached_property
     def series(self) -> ChebyshevCache:
-        """The same as series, where many points were asked for."""
+        """The resolvent as Chebyshev series, where many points were requested."""
         return ChebyshevCache(self._on_axis)
 
     def resolvent(self, z: Complex, strict: bool = True) -> Resolved:

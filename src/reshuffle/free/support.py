@@ -130,7 +130,7 @@ def regular_ends(
 
 @dataclass(frozen=True)
 class Support:
-    """Where a density is positive.
+    """The set on which a density is positive.
 
     Attributes
     ----------

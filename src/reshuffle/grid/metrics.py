@@ -19,7 +19,7 @@ from reshuffle._budget import A_SECOND, duration, warnings_of
 from reshuffle._linalg import norm
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind, plus_minus, significant
-from reshuffle.errors import BudgetError
+from reshuffle.errors import AccuracyWarning, BudgetError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run import Run, critical_step, descend
 from reshuffle.schemes import FullBatch
@@ -53,6 +53,8 @@ class Answer:
         Why there is no answer, or a warning about its accuracy; empty if there is nothing to say.
     refusal : Exception, optional
         The exception that refused an answer.
+    warnings : tuple of AccuracyWarning
+        What was said about the accuracy.
     """
 
     value: FloatArray
@@ -60,6 +62,7 @@ class Answer:
     error_kind: ErrorKind = "exact"
     reason: str = ""
     refusal: Exception | None = None
+    warnings: tuple[AccuracyWarning, ...] = ()
 
     @property
     def is_known(self) -> bool:
@@ -285,7 +288,8 @@ def _asked(metric: Metric, run: Run, epochs: FloatArray, operations: float) -> d
         (kind, found), words = warnings_of(question)
     except REFUSALS as refusal:
         return _refused(metric, run, epochs.shape, refusal)
-    return _filled(metric, run, epochs.shape, kind, found, "; ".join(dict.fromkeys(map(str, words))))
+    answers = _filled(metric, run, epochs.shape, kind, found, "; ".join(dict.fromkeys(map(str, words))))
+    return {name: replace(answer, warnings=tuple(words)) for name, answer in answers.items()}
 
 
 def _refused(metric: Metric, run: Run, epochs: Sequence[int], refusal: Exception) -> dict[str, Answer]:
@@ -322,7 +326,8 @@ def _joined(
     reasons = dict.fromkeys(part.reason for _, part in parts if part.reason)
     refusals = [part.refusal for _, part in parts if part.refusal is not None]
     kind: ErrorKind = kinds[0] if kinds else "exact"
-    return Answer(value, error, kind, "; ".join(reasons), refusals[0] if refusals else None)
+    warnings = tuple(warning for _, part in parts for warning in part.warnings)
+    return Answer(value, error, kind, "; ".join(reasons), refusals[0] if refusals else None, warnings)
 
 
 # ---------------------------------------------------------------------------------------------------- the table
@@ -383,6 +388,7 @@ def _best_epoch(run: Run, epochs: FloatArray) -> Found:
         "best_epoch": found.epoch,
         "best_epoch_risk": (found.risk, found.risk_error),
         "best_epoch_standard_error": found.standard_error,
+        "best_epoch_gap": found.error,
     }
 
 
@@ -524,6 +530,7 @@ _TABLE = (
             _at_end(
                 "best_epoch_standard_error", "standard error of leave-one-out there", _SQUARE, False, True
             ),
+            _at_end("best_epoch_gap", "how much smaller it could be at another epoch", _SQUARE, False, True),
         ),
         _best_epoch,
         operations=lambda run, epochs: run.best_epoch_operations,

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays, schemes
 from reshuffle._arrays import FloatArray
 from reshuffle._progress import track
+from reshuffle.epoch.select import Accuracy
 from reshuffle.grid import workers
 from reshuffle.grid.cache import Cache, UnknownContentError, hashed_problems, hashed_question
 from reshuffle.grid.metrics import METRICS, REFUSALS, Answer, Metric, answers_of, checked
@@ -58,8 +59,8 @@ def sweep(
     average: Average | None = None,
     start: ArrayLike | None = None,
     method: str = "auto",
-    rtol: float = 5e-3,
-    budget: float = 1e12,
+    rtol: float = Accuracy.rtol,
+    budget: float = Accuracy.budget,
     n_jobs: int = 1,
     client: "Client | None" = None,
     cache: str | PathLike[str] | None = None,
@@ -502,8 +503,8 @@ def _attributes(fixed: Mapping[str, Any], data: Sequence[str], kept: Cache | Non
         "unpenalized": (),
         "drop_last": False,
         "method": "auto",
-        "rtol": 5e-3,
-        "budget": 1e12,
+        "rtol": Accuracy.rtol,
+        "budget": Accuracy.budget,
     }
     words = [
         f"{name}={label(value)}"

@@ -18,8 +18,8 @@ TAB = Tab(
     title="Without data",
     question="What does mini-batch descent do, whatever the data?",
     lead="Gaussian data with many rows and columns behave alike: the shape of the problem decides. Move a slider, "
-    "or the handle on the second chart, and see when to stop, how large the test error is and of what it is made, and "
-    "which step diverges.",
+    "or the handle on the second chart, and see when to stop, how large the test error is and of what it is made, "
+    "and which step diverges.",
     module="limit",
     inputs=(
         Number("aspect", "Shape, p / n", 1.5, 0.1, 4.0, 0.05, help="Parameters per row."),

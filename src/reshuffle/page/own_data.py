@@ -2,7 +2,6 @@
 
 import csv
 import math
-import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,15 +9,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reshuffle.cli.complaints import InputError
+from reshuffle.cli.console import InputError
 from reshuffle.page.answers import Answer, Axis, Chart, Series, Tab, Table, number, numbers, refusal
 from reshuffle.page.guard import LARGEST_FILE
 from reshuffle.page.inputs import Choice, Column, Columns, Number, Switch, Upload
 
 if TYPE_CHECKING:
     import reshuffle as rs
-    from reshuffle.cli.advice_data import AdviceData
-    from reshuffle.planning.training_plan import PlannedRecipe
+    from reshuffle.cli.reader import Data
+    from reshuffle.planning.search import PlannedRecipe
 
 _DRAWN = "drawn"
 _SCIKIT_LEARN = {
@@ -55,6 +54,13 @@ MOST_CELLS, MOST_COLUMNS, MOST_ROWS = 1_000_000, 1000, 100_000
 _QUICK_BYTES = 600_000
 """Size of a file that is screened without being verified first: larger ones take too long for a first answer."""
 _RUNNERS_UP = 3
+_WORDS = {
+    "target": "the target",
+    "drop": "the list Leave out:",
+    "one_hot": "the list Columns of categories:",
+    "fill": "reshuffle advise with fill",
+}
+"""Options of the reader in the words of the page."""
 
 
 def screened(values: Mapping[str, Any], upload: str | None = None) -> Answer:
@@ -68,7 +74,8 @@ def verified(values: Mapping[str, Any], upload: str | None = None) -> Answer:
 
 
 def _answer(values: Mapping[str, Any], upload: str | None, *, verify: bool) -> Answer:
-    from reshuffle.cli import advice_data, named_columns
+    from reshuffle.cli import reader
+    from reshuffle.cli.advise import read_for_advice
 
     offers: dict[str, list[str]] = {}
     chosen: dict[str, str] = {}
@@ -77,7 +84,7 @@ def _answer(values: Mapping[str, Any], upload: str | None, *, verify: bool) -> A
             path = _source(values["source"], upload, Path(folder))
             if not verify and path.stat().st_size > _QUICK_BYTES:
                 return Answer("Reading the table ...", is_final=False)
-            names = named_columns.read(str(path)).names
+            names = reader.read_table(str(path)).names
             usual = SETS.get(values["source"], ("", "", ""))[2]
             target = values["target"] or (usual if usual in names else names[-1])
             others = [name for name in names if name != target]
@@ -86,31 +93,13 @@ def _answer(values: Mapping[str, Any], upload: str | None, *, verify: bool) -> A
             categories = [name for name in values["categories"] if name not in (target, *leave_out)]
             offers = {"target": names, "leave_out": others, "categories": others}
             chosen = {"target": target}
-            data = advice_data.read(str(path), [target], leave_out, categories)
+            data = read_for_advice(str(path), [target], leave_out, categories)
             found = _planned(replace(data, path=path.name), values, verify)
             return replace(found, offers=offers, chosen=chosen)
         except InputError as error:
             # The folder of the file is no part of its name.
-            text = _worded(str(error)).replace(f"{Path(upload or folder).parent}/", "")
+            text = error.worded(_WORDS).replace(f"{Path(upload or folder).parent}/", "")
             return refusal(text.replace(f"{folder}/", ""), offers=offers, chosen=chosen)
-
-
-_WORDS: tuple[tuple[str, Any], ...] = (
-    (r"encode categories with --one-hot .+, or leave the column out with --drop .+\.$",
-     "tick it under Columns of categories, or under Leave out."),
-    (r"leave (it|the column) out with --drop .+\.$", "tick it under Leave out."),
-    (r"^--one-hot (.+) must be a column of categories", r"\1 must be a column of categories"),
-    (r"^--(target|drop|one-hot) ", lambda found: {"target": "the target", "drop": "Leave out"}.get(
-        found[1], "Columns of categories") + " "),
-    (r"beside --target", "beside the target"),
-    (r"a copy of --target", "a copy of the target"),
-)  # fmt: skip
-
-
-def _worded(text: str) -> str:
-    for pattern, words in _WORDS:
-        text = re.sub(pattern, words, text)
-    return text
 
 
 def _source(name: str, upload: str | None, folder: Path) -> Path:
@@ -169,7 +158,7 @@ def require_modest_text(path: Path) -> None:
             raise InputError(f"{path.name} must have at most {most:,} {what}, but it has about {count:,}.")
 
 
-def _planned(data: "AdviceData", values: Mapping[str, Any], verify: bool) -> Answer:
+def _planned(data: "Data", values: Mapping[str, Any], verify: bool) -> Answer:
     import reshuffle as rs
 
     y = data.y[:, 0]
@@ -198,7 +187,7 @@ def _planned(data: "AdviceData", values: Mapping[str, Any], verify: bool) -> Ans
     ]
     return Answer(
         sentence,
-        data.describe(),
+        _described(data),
         "" if verify else "A first look; the best recipes are being verified.",
         {
             "Batch size": str(best.batch_size),
@@ -213,6 +202,15 @@ def _planned(data: "AdviceData", values: Mapping[str, Any], verify: bool) -> Ans
         _programs(data, plan, values, verify),
         is_final=verify,
     )
+
+
+def _described(data: "Data") -> str:
+    n, p = data.X.shape
+    parts = [f"{data.path}: {_count(n, 'row')}, {_count(p, 'feature')}", f"target {data.targets[0]}"]
+    parts += [f"encoded {name} ({len(words)} categories)" for name, words in data.encoded.items()]
+    for what, names in (("left out", data.dropped), ("left out as constant", data.constant)):
+        parts += [f"{what} {', '.join(names)}"] * bool(names)
+    return "; ".join(parts)
 
 
 def _count(value: int, what: str) -> str:
@@ -322,9 +320,9 @@ def _share(value: float, base: float) -> str:
     return f"{100 * (value / base - 1):+.2f}%" if base > 0 and value < 10 * base else "far more"
 
 
-def _programs(data: "AdviceData", plan: "rs.Plan", values: Mapping[str, Any], verify: bool) -> dict[str, str]:
+def _programs(data: "Data", plan: "rs.Plan", values: Mapping[str, Any], verify: bool) -> dict[str, str]:
     """Return programs that train as recommended, and the lines that compute the plan."""
-    from reshuffle.cli.snippets import Numbers, reading, scikit_learn_program, torch_program
+    from reshuffle.cli.programs import Numbers, reading, scikit_learn_program, torch_program
 
     best = plan.best
     size = None if best.batch_size == plan.run.problem.n else best.batch_size

@@ -9,7 +9,7 @@ import tempfile
 import webbrowser
 from typing import Any
 
-from reshuffle.cli.complaints import InputError
+from reshuffle.cli.console import InputError
 
 HOST = "127.0.0.1"
 

@@ -1,21 +1,21 @@
-"""What to choose before training: a plan, other batch sizes, schemes beside each other; and why a fit is so."""
+"""Choices before training: a plan, steps for other batch sizes, comparisons of schemes; explanations of fits."""
 
 from reshuffle.planning.compare import SchemeComparison, SchemeRow, compare_schemes
-from reshuffle.planning.explained_fit import Explanation
-from reshuffle.planning.matched_step import Match, ScalingRule
-from reshuffle.planning.missed_optimum import explain
-from reshuffle.planning.nearest_step import match
-from reshuffle.planning.recommended import plan
-from reshuffle.planning.training_plan import Plan, PlannedRecipe
+from reshuffle.planning.explanation import Explanation, explain
+from reshuffle.planning.matching import Match, ScalingRule, match
+from reshuffle.planning.search import PlannedRecipe
+from reshuffle.planning.training_plan import HoldoutCheck, Plan, SimpleFit, plan
 
 __all__ = [
     "Explanation",
+    "HoldoutCheck",
     "Match",
     "Plan",
     "PlannedRecipe",
     "ScalingRule",
     "SchemeComparison",
     "SchemeRow",
+    "SimpleFit",
     "compare_schemes",
     "explain",
     "match",

@@ -1,101 +1,49 @@
-"""A plan for training: the best recipe, the others beside it, and what wrong choices cost."""
+"""A plan for training: step, batch size and stopping epoch by leave-one-out, beside other choices."""
 
-from dataclasses import dataclass
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._display import Displayed, Table, plain
 from reshuffle._uncertainty import factor, plus_minus, significant
-from reshuffle.planning.prepared_data import PreparedData
+from reshuffle.errors import UnsupportedError
+from reshuffle.grid.metrics import REFUSALS
+from reshuffle.planning import programs
+from reshuffle.planning.loo_grid import Spectrum, ridge_left_out
+from reshuffle.planning.search import EQUAL, PlannedRecipe, Search
+from reshuffle.problem import LeastSquares
+from reshuffle.problem.standardizer import Standardizer
 from reshuffle.run import Run, critical_step
 from reshuffle.run.critical_steps import CriticalStep
+from reshuffle.schemes import FullBatch, SampleReshuffling, base
 from reshuffle.schemes.base import Scheme
+from reshuffle.simulation import simulated_states
 from reshuffle.validation.cross_validation import weights_of
 
-EQUAL = 1e-3
-"""Shares by which test errors may differ and count as equal: then the shorter training wins."""
-
-
-@dataclass(frozen=True, eq=False)
-class PlannedRecipe(Displayed):
-    """A way to train, and the test error that leaving out rows promises for it.
-
-    Attributes
-    ----------
-    batch_size : int
-    step : float
-        Of one visit, torch's lr.
-    share : float
-        The step over the safe step of this batch size (with momentum, that of step / (1 - momentum)).
-    momentum, penalty : float
-    epochs : int
-        When to stop.
-    scheme : Scheme
-    mean_square : float
-        Leave-one-out, the mean over rows and outputs of (y_i - x_i'b)^2 without row i, for the mean iterate.
-    spread : float
-        About what the random orders of a single run add to it; 0 if the plan is for the mean iterate.
-    standard_error : float
-        Of the mean square as an estimate of the test error; nan for those that were not looked at closely.
-    method : str
-        How: "mean step", as if every batch were drawn afresh from all rows, "exact" where that is so, or the
-        method of `run.leave_one_out`.
-    is_verified : bool
-        Whether it is more than a glance.
-    """
-
-    _shown = (
-        "batch_size", "step", "epochs", "momentum", "penalty", "test_error", "standard_error",
-        "mean_square", "spread", "share", "method", "is_verified",
-    )  # fmt: skip
-
-    batch_size: int
-    step: float
-    share: float
-    momentum: float
-    penalty: float
-    epochs: int
-    scheme: Scheme
-    mean_square: float
-    spread: float
-    standard_error: float
-    method: str
-    is_verified: bool
-
-    @property
-    def test_error(self) -> float:
-        """What is expected on new rows, mean_square + spread: the plan is for the smallest, up to a thousandth."""
-        return self.mean_square + self.spread
-
-    @property
-    def learning_rate(self) -> float:
-        """The step of one visit, in torch's word."""
-        return self.step
-
-    @property
-    def weight_decay(self) -> float:
-        """The penalty, in torch's word."""
-        return self.penalty
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """For `descend`, and for `explain`."""
-        kept = {"scheme": self.scheme, "step": self.step, "momentum": self.momentum, "penalty": self.penalty}
-        return {name: value for name, value in kept.items() if value != 0.0}
-
-    def words(self) -> str:
-        """In words, as one would tell somebody."""
-        extras = [f"momentum {self.momentum:g}"] if self.momentum else []
-        extras += [f"weight decay {significant(self.penalty, 3)}"] if self.penalty else []
-        beside = f", {', '.join(extras)}" if extras else ""
-        epochs = f"{self.epochs} epoch{'s' if self.epochs != 1 else ''}"
-        return f"batches of {self.batch_size}, step {significant(self.step, 3)}{beside}, {epochs}"
-
-    def __repr__(self) -> str:
-        return f"PlannedRecipe({self.words()}: test_error={self.test_error:.6g}, {self.method})"
+_BATCH_SIZES = (16, 32, 64, 128, 256)
+_SHARES = tuple(0.5 * 2.0**-power for power in range(8))
+"""Up to half of the safe step, at which the noise of single runs would be without bound."""
+_EPOCHS = 80
+_RIDGES = 60
+_TINY = 1e-11
+"""The penalty, relative to the largest eigenvalue, under which ridge is least squares of minimum norm."""
+_LARGEST = 1e100
+_PLAUSIBLE = 2.0
+"""Standard errors within which a test error agrees with what was predicted."""
+_QUICK = 1e4
+"""Rows times the square of the rank up to which the threshold in mean square takes half a second at most."""
+_DETERMINED = 1e-6
+"""Share of the variance of y that is left where a column, or all of them, determine it."""
+_CLASSES = 20
+"""Whole numbers in y, at most, that look like classes."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +54,7 @@ class SimpleFit(Displayed):
     ----------
     name : str
     penalty : float
-        Of the loss |y - X b|^2 / (2n) + penalty |b|^2 / 2 on the prepared data; n times it is scikit-learn's alpha.
+        Of the loss |y - X b|^2 / (2n) + penalty |b|^2 / 2 on standardized data; n times it is scikit-learn's alpha.
     mean_square, standard_error : float
     """
 
@@ -129,6 +77,64 @@ class SimpleFit(Displayed):
 
 
 @dataclass(frozen=True, eq=False)
+class HoldoutCheck(Displayed):
+    """The test error of a plan's best recipe on held-out rows, beside the one that was predicted.
+
+    All are mean squares over rows and outputs.
+
+    Attributes
+    ----------
+    predicted, predicted_error : float
+        By leave-one-out on the rows that were planned with, and its standard error.
+    found, found_error : float
+        Of the mean iterate on the held-out rows, and its standard error, since these are a sample.
+    single_run : float
+        Of one run that was trained.
+    of_outputs : (t,)
+        Of the mean iterate, for each output.
+    rows : int
+    """
+
+    _shown = (
+        "predicted",
+        "predicted_error",
+        "found",
+        "found_error",
+        "single_run",
+        "deviations",
+        "agrees",
+        "rows",
+    )
+
+    predicted: float
+    predicted_error: float
+    found: float
+    found_error: float
+    single_run: float
+    of_outputs: FloatArray
+    rows: int
+
+    @property
+    def deviations(self) -> float:
+        """Difference between found and predicted in standard errors of both."""
+        error = float(np.hypot(self.predicted_error, self.found_error))
+        difference = self.found - self.predicted
+        return difference / error if error else float(np.sign(difference)) * np.inf if difference else 0.0
+
+    @property
+    def agrees(self) -> bool:
+        """True if the two differ by no more than chance explains, two standard errors."""
+        return abs(self.deviations) <= _PLAUSIBLE
+
+    def __repr__(self) -> str:
+        return (
+            f"HoldoutCheck(predicted {plus_minus(self.predicted, self.predicted_error)}, found "
+            f"{plus_minus(self.found, self.found_error)} on {self.rows} rows: "
+            f"{'they agree' if self.agrees else 'they differ'})"
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class Plan(Displayed):
     """How to train on given data, chosen by leave-one-out: its repr is the recommendation.
 
@@ -140,18 +146,22 @@ class Plan(Displayed):
         The best of every other batch size, penalty and momentum, ranked in the same way: one that is longer may
         have a test error below that of `best`, by less than a thousandth.
     run : Run
-        The best recipe on the prepared data, ready for questions. It takes the means of centred rows for given, so
-        that its own `leave_one_out` is smaller than `mean_square`: much smaller, where columns are as many as rows.
-    data : PreparedData
-        Centred and scaled as asked; `data.coefficients` takes parameters back.
+        The best recipe on the standardized data, ready for questions. It takes the means of centred rows for given:
+        its own `leave_one_out` is smaller than `mean_square`, much smaller where columns are as many as rows.
+    standardizer : Standardizer
+        Centres and scales rows and responses; `standardizer.coefficients` takes parameters back.
+    centres : bool
+        True if means were subtracted.
+    scales : bool
+        True if columns were divided by their standard deviation.
     least_squares, ridge : SimpleFit
-        What needs no training: ordinary least squares, and ridge with the best penalty.
+        Fits without training: ordinary least squares, and ridge with the best penalty.
     batch_sizes : (B,)
     shares : (S,)
         Steps over the safe step of their batch size.
     penalties : (P,)
     epochs : (E,)
-        Those that were looked at.
+        Those that were compared.
     mean_squares : (P, B, S, E)
         Leave-one-out of all of them, as if every batch were drawn afresh from all rows.
     spreads : (P, B, S, E)
@@ -163,7 +173,9 @@ class Plan(Displayed):
     best: PlannedRecipe
     runners_up: tuple[PlannedRecipe, ...]
     run: Run
-    data: PreparedData
+    standardizer: Standardizer
+    centres: bool
+    scales: bool
     least_squares: SimpleFit
     ridge: SimpleFit
     batch_sizes: FloatArray
@@ -175,26 +187,47 @@ class Plan(Displayed):
     safe_steps: FloatArray
 
     @property
+    def data(self) -> SimpleNamespace:
+        """Deprecated: `run.problem`, and the fields of `standardizer`."""
+        warnings.warn(
+            "plan.data is now plan.standardizer and plan.run.problem.", DeprecationWarning, stacklevel=2
+        )
+        made = {part.name: getattr(self.standardizer, part.name) for part in fields(self.standardizer)}
+        return SimpleNamespace(
+            problem=self.run.problem,
+            is_centred=self.centres,
+            coefficients=self.standardizer.coefficients,
+            **made,
+        )
+
+    @property
     def test_error(self) -> float:
         """The test error that is expected of the best recipe, E (y - x'b)^2, over outputs on average."""
         return self.best.test_error
 
     @property
     def standard_error(self) -> float:
-        """Of that: the rows are a sample."""
+        """Of the test error: the rows are a sample."""
         return self.best.standard_error
 
     @cached_property
     def coefficients(self) -> tuple[FloatArray, Any]:
         """Of the mean iterate, in the units of the data: one per feature, (p,) or (p, t), and the intercept."""
-        return self.data.coefficients(self.run.iterate(self.best.epochs))
+        return self.standardizer.coefficients(self.run.iterate(self.best.epochs))
+
+    @property
+    def safe_step(self) -> float:
+        """Step at the best batch size below which convergence in the mean square is guaranteed.
+
+        Proven for batches that are drawn with replacement; the threshold, `critical_step`, is often much larger.
+        """
+        return self.best.step / self.best.share
 
     @cached_property
     def critical_step(self) -> CriticalStep:
-        """Up to which step single runs of the best recipe converge in the mean square, with its error.
+        """The threshold: up to which step single runs of the best recipe converge in the mean square.
 
-        Computed when it is asked for, since it may take longer than the plan itself; the safe step is below it
-        where batches are drawn with replacement.
+        Computed at the first call, since it may take longer than the plan itself.
         """
         best = self.best
         return critical_step(
@@ -203,9 +236,9 @@ class Plan(Displayed):
 
     @cached_property
     def single_run_error(self) -> float:
-        """The test error of a single run of the best recipe, with its spread as `run.covariance` knows it.
+        """The test error of a single run of the best recipe, with its spread as `run.covariance` has it.
 
-        Computed when it is asked for, in place of the estimate in `best.spread`.
+        Computed at the first call, in place of the estimate in `best.spread`.
         """
         run, epochs = self.run, self.best.epochs
         spread = run.excess_training_loss(epochs, of_run=True) - run.excess_training_loss(epochs)
@@ -215,19 +248,185 @@ class Plan(Displayed):
     @property
     def at_best_epoch(self) -> FloatArray:
         """The test error (B, S) where every step and batch size stops when it is best for it."""
-        return np.asarray(self._errors.min(axis=-1))
+        return np.asarray(self.errors.min(axis=-1))
 
     @property
     def at_chosen_epoch(self) -> FloatArray:
         """The test error (B, S) where all of them stop after the epochs of the best recipe."""
-        when = int(np.argmin(np.abs(self.epochs - self.best.epochs)))
-        return np.asarray(self._errors[..., when])
+        return np.asarray(self.errors[..., self.best.place[3]])
 
     @property
-    def _errors(self) -> FloatArray:
-        """The test error (B, S, E) under the chosen penalty."""
-        place = int(np.argmin(np.abs(self.penalties - self.best.penalty)))
+    def errors(self) -> FloatArray:
+        """The test error (B, S, E) of all batch sizes, steps and epochs under the penalty of the best recipe."""
+        place = self.best.place[0]
         return np.asarray(self.mean_squares[place] + self.spreads[place])
+
+    def check_on(self, X: ArrayLike, y: ArrayLike, *, seed: int = 0) -> HoldoutCheck:
+        """Test error of the best recipe on held-out rows, beside the one that was predicted.
+
+        Parameters
+        ----------
+        X : (m, p)
+            Rows that were not planned with. They are centred and scaled as those were.
+        y : (m,) or (m, t)
+        seed : int
+            Of the order in which the single run that is trained visits its rows.
+
+        Returns
+        -------
+        HoldoutCheck
+
+        >>> import reshuffle as rs
+        >>> problem = rs.gaussian(300, 10, noise=1.0, seed=0)
+        >>> plan = rs.plan(problem.X[:200], problem.y[:200], batch_sizes=[50], epochs=100)
+        >>> plan.check_on(problem.X[200:], problem.y[200:]).agrees
+        True
+        """
+        new, run = LeastSquares(X, y), self.run
+        responses = new.y if new.y.ndim == 2 else new.y[:, np.newaxis]
+
+        def squares(parameters: FloatArray) -> FloatArray:
+            """Squared residuals (m, t) of parameters (p,) or (p, t) of the standardized problem."""
+            coefficients, intercept = self.standardizer.coefficients(parameters)
+            predicted = new.X @ coefficients + intercept
+            return np.asarray(np.square(responses - predicted.reshape(responses.shape)))
+
+        found = squares(run.iterate(self.best.epochs))
+        _arrays.whole_number("seed", seed, 0)
+        outputs = run.problem.outputs
+        stops = np.array([float(self.best.epochs)])
+        # The same seed gives all outputs the same orders.
+        trained = [
+            simulated_states(one.problem, one.scheme, one.recipe, one.start, stops, 1, seed, np.copy)[0, 0]
+            for one in ([run] if outputs is None else [run.output(k) for k in range(outputs)])
+        ]
+        single = trained[0] if outputs is None else np.column_stack(trained)
+        rows = found.mean(axis=1)
+        return HoldoutCheck(
+            predicted=self.test_error,
+            predicted_error=self.standard_error,
+            found=float(rows.mean()),
+            found_error=float(rows.std(ddof=1) / np.sqrt(new.n)) if new.n > 1 else np.inf,
+            single_run=float(squares(single).mean()),
+            of_outputs=found.mean(axis=0),
+            rows=new.n,
+        )
+
+    def to_torch(self, reading: str = "") -> str:
+        """A program in torch that trains the best recipe once; afterwards `predict(X)` is there.
+
+        Parameters
+        ----------
+        reading : str
+            Lines that make X and y, as pandas tables. Without them the program takes X and y as they are given.
+        """
+        return programs.torch_program(self._numbers(), reading)
+
+    def to_sklearn(self, reading: str = "") -> str:
+        """A program that fits the mean of all such trainings, without training, as a scikit-learn estimator.
+
+        Parameters
+        ----------
+        reading : str
+            Lines that make X and y. Without them the program takes X and y as they are given.
+        """
+        return programs.scikit_learn_program(self._numbers(), reading)
+
+    def _numbers(self) -> programs.Numbers:
+        """The best recipe as programs have it."""
+        best, problem = self.best, self.run.problem
+        is_shuffled = best.scheme in (FullBatch(), SampleReshuffling(batch_size=best.batch_size))
+        if problem.sample_weight is not None or not is_shuffled:
+            raise UnsupportedError(
+                "programs are written for rows without weights that are shuffled in every epoch, but this plan is "
+                f"for {best.scheme}{' of weighted rows' * (problem.sample_weight is not None)}; take its numbers."
+            )
+        return programs.Numbers(
+            rows=problem.n,
+            features=problem.p,
+            outputs=problem.outputs or 1,
+            batch_size=best.batch_size,
+            learning_rate=best.step,
+            epochs=best.epochs,
+            momentum=best.momentum,
+            weight_decay=best.penalty,
+            centres=self.centres,
+            scales=self.scales,
+            has_constant=bool(self.standardizer.constant.any()),
+        )
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on guarantee and threshold, edges of the grid, columns that determine y, and y of classes."""
+        return (self._on_the_step(), *self._on_edges(), *self._on_leaks(), *self._on_classes())
+
+    def _on_the_step(self) -> str:
+        best, problem = self.best, self.run.problem
+        share, safe = significant(best.share, 3), significant(self.safe_step, 3)
+        words = f"the step is {share} of {safe}, below which convergence is guaranteed"
+        if best.scheme.steps(problem.n) == 1 and not best.momentum:
+            return f"{words}; that is the threshold, too"
+        if problem.n * problem.rank**2 <= _QUICK:
+            try:
+                threshold = self.critical_step
+                return f"{words}; the threshold in mean square is {plus_minus(threshold, threshold.error)}"
+            except REFUSALS:
+                pass
+        return f"{words}; the threshold may be larger"
+
+    def _on_edges(self) -> list[str]:
+        """Numbers of the best recipe at an end of the grid towards which the test error still falls."""
+        totals, found = self.mean_squares + self.spreads, []
+        for axis, name in enumerate(("weight decay", "batch size", "step")):
+            place = self.best.place[axis]
+            along = totals.min(axis=tuple(other for other in range(4) if other != axis))
+            ends = {"smallest": (0, 1), "largest": (len(along) - 1, len(along) - 2)} if len(along) > 1 else {}
+            for word, (end, inside) in ends.items():
+                if place == end and along[inside] > (1 + EQUAL) * along[end]:
+                    found.append(f"{name} is the {word}")
+        if self.best.epochs >= self.epochs[-1]:
+            found.append("training is the longest")
+        smallest_decay, all_rows = self.best.penalty == 0, self.best.batch_size == self.run.problem.n
+        hidden = {"weight decay is the smallest": smallest_decay, "batch size is the largest": all_rows}
+        return [
+            f"the {what} that was compared: a wider grid may be better"
+            for what in found
+            if not hidden.get(what, False)
+        ]
+
+    def _on_leaks(self) -> list[str]:
+        problem = self.run.problem
+        X, y = problem.X, problem.y if problem.y.ndim == 2 else problem.y[:, np.newaxis]
+        sizes = np.outer(np.square(X).sum(axis=0), np.square(y).sum(axis=0))
+        alike = np.divide(np.square(X.T @ y), sizes, out=np.zeros_like(sizes), where=sizes > 0).max(axis=1)
+        columns = np.flatnonzero(alike >= 1 - _DETERMINED).tolist()
+        if columns:
+            named = f"column{'s' * (len(columns) > 1)} {', '.join(map(str, columns))}"
+            return [
+                f"{named} of X (counted from 0) alone determine{'s' * (len(columns) == 1)} y: check for a leak"
+            ]
+        if self.least_squares.mean_square < _DETERMINED * np.square(y).mean():
+            return [
+                "the columns of X determine y almost exactly: check that none of them was computed from it"
+            ]
+        return []
+
+    def _on_classes(self) -> list[str]:
+        y = self.run.problem.y + self.standardizer.response_mean
+        if y.ndim > 1 or self.run.problem.sample_weight is not None:
+            return []
+        values = np.unique(np.round(y, 9))
+        if len(values) == 2:
+            low, high = (f"{value:g}" for value in values)
+            return [
+                f"y is {low} or {high}: for two classes predict the one that is nearer; the test error is a mean "
+                "square, no rate of wrong classes"
+            ]
+        if 2 < len(values) <= min(_CLASSES, len(y) // 5) and (values == np.round(values)).all():
+            return [
+                f"y has {len(values)} values, all whole: if they are classes, plan for a column of 0 and 1 for each"
+            ]
+        return []
 
     def table(self, *, at_chosen_epoch: bool = False) -> Table:
         """What wrong steps and batch sizes cost: by how many per cent their test error is above the least.
@@ -235,9 +434,8 @@ class Plan(Displayed):
         Every cell stops when it is best for it; with `at_chosen_epoch` after as many epochs as the best recipe.
         It prints as a table; `to_frame()` and iteration have a row for each batch size and step.
         """
-        errors = self._errors
-        chosen = int(np.argmin(np.abs(self.epochs - self.best.epochs)))
-        when = np.full(errors.shape[:2], chosen) if at_chosen_epoch else errors.argmin(axis=-1)
+        errors = self.errors
+        when = np.full(errors.shape[:2], self.best.place[3]) if at_chosen_epoch else errors.argmin(axis=-1)
         found, base = np.take_along_axis(errors, when[..., np.newaxis], -1)[..., 0], float(errors.min())
         header = ["batch size", *(f"{share:.3g}" for share in self.shares)]
         cells = [
@@ -247,7 +445,7 @@ class Plan(Displayed):
         title, width = "step, in safe steps", 9 * len(self.shares)
         lines = [f"{line[0]:>10}" + "".join(f"{cell:>9}" for cell in line[1:]) for line in (header, *cells)]
         sizes, shares = (part.ravel() for part in np.meshgrid(self.batch_sizes, self.shares, indexing="ij"))
-        safe = self.safe_steps[int(np.argmin(np.abs(self.penalties - self.best.penalty)))]
+        safe = self.safe_steps[self.best.place[0]]
         columns = {
             "batch_size": sizes.astype(int).tolist(),
             "learning_rate": (np.repeat(safe, len(self.shares)) * shares).tolist(),
@@ -259,27 +457,26 @@ class Plan(Displayed):
         return Table(columns, "\n".join([f"{'':>10}{title:>{width}}", *lines]), header, cells, title)
 
     def _columns(self) -> dict[str, Any]:
-        """The best recipe, its runners-up and what needs no training, a row each."""
+        """The best recipe, its runners-up and fits without training, a row each."""
         found: list[tuple[str, PlannedRecipe | SimpleFit]] = [("best", self.best)]
         found += [("runner-up", other) for other in self.runners_up]
         found += [(fit.name, fit) for fit in (self.least_squares, self.ridge)]
-        names = (
-            "batch_size", "learning_rate", "epochs", "momentum", "weight_decay", "test_error", "standard_error"
-        )  # fmt: skip
+        names = ["batch_size", "learning_rate", "epochs", "momentum", "weight_decay"]
+        names += ["test_error", "standard_error"]
         columns = {name: [getattr(one, name, None) for _, one in found] for name in names}
         return {"choice": [name for name, _ in found], **columns}
 
     def _title(self) -> str:
-        return repr(self).splitlines()[0]
+        return "\n".join([f"train with {self.best.words()}", *self.notes])
 
     def to_dict(self) -> dict[str, Any]:
-        """The best recipe, and beside it `runners_up`, `least_squares` and `ridge`, in numbers, words and lists."""
-        others = {name: plain(getattr(self, name)) for name in ("runners_up", "least_squares", "ridge")}
+        """The best recipe, with `runners_up`, `least_squares`, `ridge` and `notes`, in numbers, words and lists."""
+        names = ("runners_up", "least_squares", "ridge", "notes")
+        others = {name: plain(getattr(self, name)) for name in names}
         return {**self.best.to_dict(), "rows": self.run.problem.n, **others}
 
     def __repr__(self) -> str:
         best, n = self.best, self.run.problem.n
-        safe = best.step / best.share
         lines = [
             f"train with {best.words()}",
             f"  expected test error {plus_minus(best.test_error, best.standard_error)}, "
@@ -287,15 +484,13 @@ class Plan(Displayed):
         ]
         if best.spread:
             lines.append(f"    of which {significant(best.spread, 2)} is the spread of single runs")
-        lines += [
-            f"  the step is {significant(best.share, 3)} of the largest that is safe, {significant(safe, 3)}",
-        ]
         for fit in (self.least_squares, self.ridge):
             above = _above(fit.mean_square, best.test_error)
             lines.append(f"  {fit.name}: {significant(fit.mean_square, 4)} ({above})")
         for other in self.runners_up[:2]:
             above = _above(other.test_error, best.test_error)
             lines.append(f"  next: {other.words()}: {significant(other.test_error, 4)} ({above})")
+        lines += [f"  {note}" for note in self.notes]
         if any(other.test_error < best.test_error for other in self.runners_up[:2]):
             lines.append(f"  within {EQUAL:.1%} of the least test error, the shortest training is chosen")
         return "\n".join(lines)
@@ -307,3 +502,205 @@ def _above(value: float, base: float) -> str:
         return "diverges"
     share = value / base - 1 if base > 0 else 0.0
     return f"{100 * share:+.2f}%" if abs(share) < 10 else factor(value / base)
+
+
+def plan(
+    X: ArrayLike | LeastSquares,
+    y: ArrayLike | None = None,
+    *,
+    batch_sizes: ArrayLike | None = None,
+    steps: ArrayLike = _SHARES,
+    momenta: ArrayLike = (0.0,),
+    penalties: ArrayLike = (0.0,),
+    epochs: int = 1000,
+    scheme: Scheme | None = None,
+    standardize: bool | None = None,
+    intercept: bool | None = None,
+    sample_weight: ArrayLike | None = None,
+    of_run: bool = True,
+    verify: bool = True,
+) -> Plan:
+    """Choose step, batch size and stopping epoch by leave-one-out, and tell what wrong choices cost.
+
+    All steps, batch sizes, penalties and epochs are compared at once, from one decomposition: by the exact
+    leave-one-out of descent whose batches are drawn afresh from all rows, plus an estimate of what random orders
+    add in a single run. The best of them are then looked at closely, with the leave-one-out of the run itself,
+    until one of these stands first. What differs by less than a thousandth is equal: the shorter training wins.
+
+    Parameters
+    ----------
+    X : (n, p), or LeastSquares
+        Rows; or a problem, such as one that a kernel poses, which is planned for as it stands, without y.
+    y : (n,) or (n, t)
+        For several outputs the mean over them is what counts.
+    batch_sizes : list of int, optional
+        16, 32, ..., 256 as far as there are more rows, and all rows, by default. What is more than all rows is all.
+    steps : list of float
+        In units of the safe step of each batch size; up to half of it by default. With momentum, of that times
+        1 - momentum.
+    momenta, penalties : list of float
+        Of torch's SGD. Momenta are only told apart where runs are looked at closely.
+    epochs : int
+        The longest training that is thought of.
+    scheme : Scheme, optional
+        How rows are visited; its batch size does not matter. `SampleReshuffling`, torch's shuffle=True, by default.
+    standardize, intercept : bool
+        Divide the columns of X by their standard deviation; subtract the means of X and y. Where a row is left out
+        means are those of the others; deviations stay those of all rows. Both are done by default, but never to a
+        problem.
+    sample_weight : (n,), optional
+        Of the rows, in training, in means and deviations, and in the test error.
+    of_run : bool
+        Whether to plan for a single run, or for the mean of many.
+    verify : bool
+        Whether to look closely. Not done anyway beyond some size, where a single look takes longer than the plan.
+
+    Returns
+    -------
+    Plan
+        Batch size, step and epochs to train with, the test error to expect, the runners-up, and a map of all
+        the others.
+
+    >>> import reshuffle as rs
+    >>> problem = rs.gaussian(200, 100, noise=1.0, seed=0)
+    >>> rs.plan(problem.X, problem.y, batch_sizes=[50, 100], epochs=200)
+    train with batches of 100, step 0.032, 22 epochs
+      expected test error 1.22 ± 0.12, leaving out each of 200 rows (cavity)
+        of which 8e-06 is the spread of single runs
+      least squares: 1.669 (+36.71%)
+      ridge: 1.214 (-0.57%)
+      next: batches of 50, step 0.0122, 29 epochs: 1.221 (-0.03%)
+      the step is 0.0625 of 0.512, below which convergence is guaranteed; the threshold may be larger
+      within 0.1% of the least test error, the shortest training is chosen
+    """
+    problem, standardizer, centres, scales = _standardized(X, y, standardize, intercept, sample_weight)
+    n, verifies = problem.n, _arrays.flag("verify", verify)
+    template = (
+        SampleReshuffling(batch_size=1) if scheme is None else base.checked(scheme, n).with_batch_size(1)
+    )
+    grid = {
+        "batch_sizes": _sizes(batch_sizes, n),
+        "shares": _numbers("steps", steps, "above 0 and below 1, in units of the safe step", 0.0, 1.0),
+        "penalties": _numbers("penalties", penalties, "at least 0", -1.0, np.inf),
+        "epochs": np.unique(np.geomspace(1, _arrays.whole_number("epochs", epochs, 1), _EPOCHS).round()),
+    }
+    momenta = _numbers("momenta", momenta, "at least 0 and below 1", -1.0, 1.0)
+    spectrum = Spectrum.of(problem, centres)
+    search = Search(spectrum, template, **grid, momenta=momenta, of_run=_arrays.flag("of_run", of_run))
+    best, *others = search.ranked(verifies)
+    least_squares, ridge = _simple_fits(spectrum)
+    return Plan(
+        best=best,
+        runners_up=_runners_up(best, others),
+        run=search.run(best),
+        standardizer=standardizer,
+        centres=centres,
+        scales=scales,
+        least_squares=least_squares,
+        ridge=ridge,
+        **grid,
+        mean_squares=search.mean_squares,
+        spreads=search.spreads,
+        safe_steps=search.safe_steps,
+    )
+
+
+def _standardized(
+    X: ArrayLike | LeastSquares,
+    y: ArrayLike | None,
+    standardize: bool | None,
+    intercept: bool | None,
+    sample_weight: ArrayLike | None,
+) -> tuple[LeastSquares, Standardizer, bool, bool]:
+    """The problem that is trained on, its standardizer, and what that does: centre, scale."""
+    if isinstance(X, LeastSquares):
+        given = {"y": y, "standardize": standardize, "intercept": intercept, "sample_weight": sample_weight}
+        for name, value in given.items():
+            if value is not None and value is not False:
+                raise TypeError(
+                    f"{name} must not be given beside a problem, which is planned for as it stands, but it is "
+                    f"{value!r}; pass X and y in place of the problem."
+                )
+        _require_something_to_learn(X.X, X.y, intercept=False)
+        return X, Standardizer.identity(X.p, X.outputs), False, False
+    if y is None:
+        raise TypeError(
+            "y must be given beside the rows X, but it is None; or pass a LeastSquares in their place."
+        )
+    scales = standardize is None or _arrays.flag("standardize", standardize)
+    centres = intercept is None or _arrays.flag("intercept", intercept)
+    raw = LeastSquares(X, y)
+    _require_something_to_learn(raw.X, raw.y, centres)
+    weights = LeastSquares(X, y, sample_weight=sample_weight).sample_weight
+    made = Standardizer.of(raw.X, raw.y, centre=centres, scale=scales, weights=weights)
+    features, responses = (made.rows(raw.X), made.responses(raw.y)) if centres or scales else (raw.X, raw.y)
+    return LeastSquares(features, responses, sample_weight=weights), made, centres, scales
+
+
+def _runners_up(best: PlannedRecipe, others: Sequence[PlannedRecipe]) -> tuple[PlannedRecipe, ...]:
+    """The first of every other batch size, penalty and momentum."""
+    first: dict[tuple[float, ...], PlannedRecipe] = {}
+    for recipe in others:
+        first.setdefault((*recipe.place[:2], recipe.momentum), recipe)
+    first.pop((*best.place[:2], best.momentum), None)
+    return tuple(first.values())
+
+
+def _simple_fits(spectrum: Spectrum) -> list[SimpleFit]:
+    """Ordinary least squares, and the best ridge regression of a range of penalties."""
+    penalties = np.concatenate([[_TINY], np.geomspace(1e-6, 10.0, _RIDGES)]) * spectrum.values.max()
+    means, errors = ridge_left_out(spectrum, penalties)
+    best = 1 + int(np.argmin(means[1:]))
+    return [
+        SimpleFit(name, float(penalty), float(means[place]), float(errors[place]))
+        for name, penalty, place in (("least squares", 0.0, 0), ("ridge", penalties[best], best))
+    ]
+
+
+def _sizes(given: ArrayLike | None, n: int) -> FloatArray:
+    if given is None:
+        return np.array([*(size for size in _BATCH_SIZES if size < n), n], dtype=np.float64)
+    values = _arrays.any_array("batch_sizes", given)
+    if values.ndim != 1 or not values.size:
+        raise ValueError(
+            f"batch_sizes must be a list of whole numbers, such as [16, 64], but it is {given!r}."
+        )
+    # As in torch's DataLoader, a batch larger than the data holds all of them.
+    sizes = [min(_arrays.whole_number("batch_sizes", size, 1), n) for size in values.tolist()]
+    return np.unique(np.array(sizes, dtype=np.float64))
+
+
+def _numbers(name: str, given: ArrayLike, allowed: str, above: float, below: float) -> FloatArray:
+    values = np.atleast_1d(_arrays.real_array(name, given, advice="give numbers"))
+    wrong = (values <= above) | (values >= below) | ((above < 0) & (values < 0))
+    if values.ndim != 1 or not values.size or wrong.any():
+        raise ValueError(f"{name} must be a list of numbers {allowed}, but it is {given!r}.")
+    return np.unique(values)
+
+
+def _require_something_to_learn(X: FloatArray, y: FloatArray, intercept: bool) -> None:
+    for name, columns in (("X", X), ("y", y)):
+        largest = max(float(columns.max(initial=0.0)), -float(columns.min(initial=0.0)))
+        if largest > _LARGEST:
+            raise ValueError(
+                f"{name} must have entries of at most {_LARGEST:g}, so that sums of their squares are numbers, "
+                f"but one is {largest:.3g}; rescale {name}."
+            )
+    if len(X) < 3:
+        raise ValueError(
+            f"X must have at least 3 rows to leave one out and learn from the others, but it has {len(X)}."
+        )
+    constant = np.atleast_1d(np.ptp(y, axis=0) == 0)
+    if constant.any():
+        which = "y" if y.ndim == 1 else f"y[:, {int(np.argmax(constant))}]"
+        value = float(np.atleast_2d(y.T)[int(np.argmax(constant)), 0])
+        raise ValueError(
+            f"{which} must not be the same for all rows, but it is {value:g} everywhere: nothing is to be learned; "
+            "check that it is the right column, or drop it."
+        )
+    if intercept and not np.ptp(X, axis=0).any():
+        raise ValueError(
+            "X must have a column that is not constant, but all of them are; check the features."
+        )
+    if not X.any():
+        raise ValueError("X must have an entry that is not zero, but all of them are; check the features.")

@@ -557,8 +557,8 @@ def descend(
     unpenalized: ArrayLike = (),
     average: Average | None = None,
     method: str = "auto",
-    rtol: float = 5e-3,
-    budget: float = 1e12,
+    rtol: float = Accuracy.rtol,
+    budget: float = Accuracy.budget,
     seed: int = 0,
 ) -> Run:
     """Describe gradient descent on a problem: nothing is trained, and what is not exact carries its error.

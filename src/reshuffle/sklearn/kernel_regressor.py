@@ -11,6 +11,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils.validation import check_is_fitted
 
 from reshuffle._arrays import FloatArray
+from reshuffle.epoch.select import Accuracy
 from reshuffle.problem.kernel import KernelFeatures
 from reshuffle.run import Run
 from reshuffle.sklearn.regressor import Data, MiniBatchRegressor, checked_rows, positions_warn
@@ -71,8 +72,8 @@ budget, random_state
     shuffle: bool | str = True
     drop_last: bool = False
     single_run: bool = False
-    rtol: float = 5e-3
-    budget: float = 1e12
+    rtol: float = Accuracy.rtol
+    budget: float = Accuracy.budget
     random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:

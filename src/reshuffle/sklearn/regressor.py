@@ -1,6 +1,6 @@
 """MiniBatchRegressor: the linear model that mini-batch training gives, as an estimator of scikit-learn.
 
-`Training` holds the checked parameters of an estimator, and `Fit` the run that they make on standardized rows.
+`FitParameters` holds the checked parameters of an estimator, and `Fit` the run that they make on standardized rows.
 """
 
 import math
@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._uncertainty import significant
+from reshuffle.epoch.select import Accuracy
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import LeastSquares
 from reshuffle.problem.sources import Stream, as_numbers, opened, opened_rows
@@ -180,7 +181,7 @@ def _seed(random_state: Any, single_run: bool) -> int:
 
 
 @dataclass(frozen=True)
-class Training:
+class FitParameters:
     """The checked parameters of an estimator; `options` are arguments of `descend`."""
 
     scheme: Scheme
@@ -191,7 +192,7 @@ class Training:
     single_run: bool
 
     @classmethod
-    def of(cls, model: Any) -> "Training":
+    def of(cls, model: Any) -> "FitParameters":
         """The parameters of a MiniBatchRegressor."""
         single_run = _arrays.flag("single_run", model.single_run)
         penalty = _arrays.nonnegative("weight_decay", model.weight_decay)
@@ -252,7 +253,7 @@ class Fit:
     and is computed again.
     """
 
-    def __init__(self, training: Training, standardizer: Standardizer, data: Data | Stream | None):
+    def __init__(self, training: FitParameters, standardizer: Standardizer, data: Data | Stream | None):
         self.training, self.standardizer, self.data = training, standardizer, data
 
     def __getstate__(self) -> dict[str, Any]:
@@ -446,8 +447,8 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     fit_intercept: bool = True
     standardize: bool = False
     single_run: bool = False
-    rtol: float = 5e-3
-    budget: float = 1e12
+    rtol: float = Accuracy.rtol
+    budget: float = Accuracy.budget
     random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
@@ -464,12 +465,12 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             Dense or sparse, or a source of rows as in LeastSquares: a memmap, a folder of files, a dataset, a Dask
             array or dataframe. Those that do not fit into memory are read in chunks, first for their means.
         y : (n,) or (n, t)
-            Or a source beside that of X, or the name of a column.
+            Or a source like that of X, or the name of a column.
         sample_weight : (n,), optional
             None below zero; see the notes of the class.
         """
         epochs = checked_epochs(self.epochs)
-        training = Training.of(self)
+        training = FitParameters.of(self)
         found = None if type(X) is np.ndarray else opened(X, y, sample_weight)
         self._names = None if found is None else found.names
         if isinstance(found, Stream):

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
+from reshuffle.epoch.select import Accuracy
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.sources import Stream, opened
 from reshuffle.recipe import Average
@@ -21,9 +22,9 @@ from reshuffle.run import Run
 from reshuffle.sklearn.regressor import (
     Data,
     Fit,
+    FitParameters,
     MiniBatchRegressor,
     Path,
-    Training,
     checked_rows,
     positions_warn,
 )
@@ -31,16 +32,6 @@ from reshuffle.sklearn.regressor import (
 _EVERY_EPOCH, _FURTHER_APART = 20, 80
 """Up to which epoch every one is tried, and how many are up to the last."""
 _CHOSEN = ("batch_size", "learning_rate", "momentum", "weight_decay")
-_SHARED = (
-    "shuffle",
-    "drop_last",
-    "average",
-    "fit_intercept",
-    "standardize",
-    "rtol",
-    "budget",
-    "random_state",
-)
 _AT_A_TIME = 1 << 24
 """Errors of left-out rows in memory at a time."""
 _LEFT_OUT = 4000
@@ -59,7 +50,7 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
     ----------
     batch_sizes : list of int or None
     learning_rates : list of float or "auto"
-        Those of MiniBatchRegressor; "auto" is what that stands for on all rows.
+        Those of MiniBatchRegressor; "auto" is computed from all rows.
     epochs : int or list of int
         When training may stop: up to 100 numbers of epochs up to this one, ever further apart; or these, math.inf
         included.
@@ -112,8 +103,8 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
     fit_intercept: bool = True
     standardize: bool = False
     cv: Any = None
-    rtol: float = 5e-3
-    budget: float = 1e12
+    rtol: float = Accuracy.rtol
+    budget: float = Accuracy.budget
     random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
@@ -142,19 +133,8 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
             )
         X, y = (X, y) if found is None else (found.X, found.y)
         data = Data.checked(self, X, y, sample_weight, 2)
-        tried, scores = [], []
-        for model in models:
-            training = Training.of(model)
-            fitted = training.on(data)
-            model.learning_rate = fitted.run.step
-            tried.append({name: getattr(model, name) for name in _CHOSEN})
-            if self.cv is None:
-                scores.append(_left_out(fitted, epochs))
-            else:
-                folds = check_cv(self.cv).split(data.X, data.y)
-                scores.append(
-                    _by_folds(replace(training, learning_rate=fitted.run.step), data, folds, epochs)
-                )
+        scores = [self._score(model, data, epochs) for model in models]
+        tried = [{name: getattr(model, name) for name in _CHOSEN} for model in models]
         self.cv_results_ = cv_table(tried, scores, epochs)
         self.best_index_ = int(np.argmax(self.cv_results_["mean_test_score"]))
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
@@ -190,9 +170,23 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         chosen: MiniBatchRegressor = self.best_estimator_
         return chosen
 
+    def _score(self, model: MiniBatchRegressor, data: Data, epochs: FloatArray) -> "Score":
+        """Errors of a model on held-out rows; its learning rate becomes the number that "auto" is on all rows."""
+        training = FitParameters.of(model)
+        fitted = training.on(data)
+        model.learning_rate = fitted.run.step
+        if self.cv is None:
+            return _left_out(fitted, epochs)
+        folds = check_cv(self.cv).split(data.X, data.y)
+        return _by_folds(replace(training, learning_rate=model.learning_rate), data, folds, epochs)
+
     def _models(self) -> list[MiniBatchRegressor]:
         """One model per combination."""
-        shared = {name: getattr(self, name) for name in _SHARED}
+        shared = {
+            name: value
+            for name, value in self.get_params(deep=False).items()
+            if hasattr(MiniBatchRegressor, name) and name not in ("epochs", "nesterov")
+        }
         nesterov = _arrays.flag("nesterov", self.nesterov)
         names = ("batch_sizes", "learning_rates", "momenta", "weight_decays")
         return [
@@ -247,16 +241,9 @@ def _epochs(value: Any) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """Mean squares of the errors on held-out rows.
+    """Mean squares of the errors on held-out rows: means and standard deviations over splits, (epochs,).
 
-    Attributes
-    ----------
-    mean : (epochs,)
-        The mean over splits of the mean square, and over outputs.
-    deviation : (epochs,)
-        The standard deviation over splits; over rows, where each row is a split.
-    splits : (splits, epochs) or None
-        The mean square of each split; None where each row is one.
+    `splits` (splits, epochs) are the mean squares of each; None where each row is a split.
     """
 
     mean: FloatArray
@@ -286,7 +273,7 @@ def _left_out(fitted: Fit, epochs: FloatArray) -> Score:
     return Score(np.concatenate(means), np.concatenate(deviations))
 
 
-def _by_folds(training: Training, data: Data, folds: Any, epochs: FloatArray) -> Score:
+def _by_folds(training: FitParameters, data: Data, folds: Any, epochs: FloatArray) -> Score:
     """Errors of the rows that are held out of each fold, whose means are its own; inf where training diverges."""
     found = np.array([
         _mean_square(training, data.part(trained), data.part(held_out), epochs) for trained, held_out in folds
@@ -296,7 +283,7 @@ def _by_folds(training: Training, data: Data, folds: Any, epochs: FloatArray) ->
     return Score(mean, np.where(np.isfinite(mean), deviation, np.inf), found)
 
 
-def _mean_square(training: Training, trained: Data, held_out: Data, epochs: FloatArray) -> FloatArray:
+def _mean_square(training: FitParameters, trained: Data, held_out: Data, epochs: FloatArray) -> FloatArray:
     if held_out.weights is not None and not held_out.weights.any():
         raise ValueError(
             "cv must hold out rows with weight in every split, but in one all of them have sample_weight zero."

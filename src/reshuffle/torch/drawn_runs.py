@@ -1,12 +1,12 @@
-"""Single runs of a network that is linear in its weights, followed in its weights: what is too large to decompose.
+"""Single runs of a network that is linear in its weights, where it is too large to be decomposed.
 
 A network of t outputs and n samples has a tangent kernel of n t rows, whose eigenvectors take (n t)^3 operations. A
-visit needs no kernel: J d and J'r of a batch are a derivative forth and one back through the network. So runs along
-drawn orders are followed, several beside each other, at about the price of training as many networks. Their mean is
-known up to its standard error, and how they differ is what seeds do.
+visit needs no kernel: J d and J'r of a batch are a derivative forward and one backward through the network. So runs
+along drawn orders are followed, several side by side, at about the price of training as many networks. Their mean
+is known up to its standard error, and their spread is that over seeds.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,13 +23,183 @@ from reshuffle.epoch.select import Choice
 from reshuffle.recipe import Recipe
 from reshuffle.schemes import Scheme
 from reshuffle.schemes.base import Visit
-from reshuffle.torch.linear_steps import LinearSteps
+from reshuffle.torch.samples import torch_itself
+from reshuffle.torch.tangents import LayerSignals, Tangents, layer_signals
 from reshuffle.torch.training_loop import TrainingLoop
 
 _TOGETHER = 4
 """Runs that make their steps together, whatever the number of threads: they draw from a generator of their own."""
 _WORK = 1000.0
 """The side of a square matrix of as much work as some epochs of these, about."""
+_SAMPLES = 1 << 12
+"""Samples times runs whose outputs are computed at a time."""
+
+Change = dict[str, Any]
+"""Changes of the weights of several runs, (runs, ...) by name."""
+
+
+class LinearSteps:
+    """Gradients of several runs of a network that is linear in its weights, by derivatives of torch."""
+
+    # The level of a forward derivative is a variable that all threads share.
+    allows_threads = False
+
+    def __init__(self, tangents: Tangents, inputs: Any):
+        self._tangents, self._inputs = tangents, inputs
+
+    def zeros(self, runs: int) -> Change:
+        """A change of zero, of several runs."""
+        return self._tangents.zeros(runs)
+
+    def gradients(self, change: Change, samples: IntArray, missing: FloatArray, divisor: float) -> Change:
+        """J'(J d - r) / divisor of each run, for samples (runs, m) and r their rows of missing (n, t)."""
+        torch, like = torch_itself(), next(iter(change.values()))
+        chosen = torch.as_tensor(samples, device=like.device)
+        wanted = torch.as_tensor(missing[samples], dtype=like.dtype, device=like.device)
+
+        def gradient(change: Change, inputs: Any, wanted: Any) -> Change:
+            return self._tangents.vjp(self._tangents.jvp(change, inputs) - wanted, inputs)
+
+        found = torch.func.vmap(gradient)(change, self._inputs[chosen], wanted)
+        return {name: value / divisor for name, value in found.items()}
+
+    def prepared(self, inputs: Any) -> Any:
+        """The argument of `outputs` for some inputs: computed once for all runs, by one thread."""
+        return inputs
+
+    def outputs(self, change: Change, prepared: Any) -> FloatArray:
+        """J d at prepared inputs, (runs, m, t)."""
+        jvp = torch_itself().func.vmap(self._tangents.jvp, in_dims=(0, None))
+        parts = [
+            np.asarray(jvp(change, prepared[part]).cpu(), dtype=np.float64)
+            for part in _parts(len(prepared), change)
+        ]
+        return np.concatenate(parts, axis=1)
+
+
+class LayerSteps(LinearSteps):
+    """Gradients of networks of linear layers, whose signals are computed once.
+
+    The change D (in, out) of the weights of a layer adds d_io'D'a_i to output o of sample i.
+    """
+
+    allows_threads = True
+
+    def __init__(self, tangents: Tangents, inputs: Any, signals: list[LayerSignals]):
+        super().__init__(tangents, inputs)
+        self._signals = self._by_sample(signals, inputs)
+
+    def _by_sample(self, signals: list[LayerSignals], inputs: Any) -> list[tuple[FloatArray, FloatArray]]:
+        """Inputs (n, in) and gradients (n, t, out) of every layer, in the precision of the weights."""
+        dtype = np.dtype(self._tangents.precision)
+        return [
+            (
+                layer.entered.astype(dtype),
+                layer.returned.reshape(len(inputs), -1, layer.returned.shape[1]).astype(dtype),
+            )
+            for layer in signals
+        ]
+
+    def zeros(self, runs: int) -> Change:
+        """A change of zero, (runs, in, out) by the number of the layer."""
+        return {
+            str(place): np.zeros((runs, entered.shape[1], returned.shape[2]), dtype=entered.dtype)
+            for place, (entered, returned) in enumerate(self._signals)
+        }
+
+    def gradients(self, change: Change, samples: IntArray, missing: FloatArray, divisor: float) -> Change:
+        """J'(J d - r) / divisor of each run, an outer product per sample and layer."""
+        signals = [(entered[samples], returned[samples]) for entered, returned in self._signals]
+        missed = (_added(change, signals) - missing[samples]) / divisor
+        missed = missed.astype(signals[0][0].dtype, copy=False)[..., np.newaxis, :]
+        return {
+            str(place): entered.swapaxes(-1, -2) @ (missed @ returned)[..., 0, :]
+            for place, (entered, returned) in enumerate(signals)
+        }
+
+    def prepared(self, inputs: Any) -> list[tuple[FloatArray, FloatArray]]:
+        """The signals of all layers, which are recorded by hooks that threads would share."""
+        if inputs is self._inputs:
+            return self._signals
+        signals = layer_signals(self._tangents, inputs)
+        assert signals is not None
+        return self._by_sample(signals, inputs)
+
+    def outputs(self, change: Change, prepared: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
+        """J d from the signals of inputs, (runs, m, t)."""
+        parts = [
+            _added(change, [(entered[part], returned[part]) for entered, returned in prepared])
+            for part in _parts(len(prepared[0][0]), change)
+        ]
+        return np.concatenate(parts, axis=1).astype(np.float64)
+
+
+def linear_steps(tangents: Tangents, inputs: Any) -> LinearSteps:
+    """Steps by the signals of layers, if the network is made of linear layers; by derivatives otherwise."""
+    signals = layer_signals(tangents, inputs)
+    return LinearSteps(tangents, inputs) if signals is None else LayerSteps(tangents, inputs, signals)
+
+
+def _added(change: Change, signals: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
+    """J d (runs, m, t), for signals (..., m, in) and (..., m, t, out)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        made = (
+            returned @ (entered @ change[str(place)])[..., np.newaxis]
+            for place, (entered, returned) in enumerate(signals)
+        )
+        return np.asarray(sum(part[..., 0] for part in made))
+
+
+def _parts(samples: int, change: Change) -> Iterator[slice]:
+    """Slices of the samples, some at a time."""
+    height = max(1, _SAMPLES // len(next(iter(change.values()))))
+    return (slice(first, first + height) for first in range(0, samples, height))
+
+
+class LinearRuns:
+    """The weights of several runs of a network that is linear in them, as they are trained.
+
+    Parameters
+    ----------
+    steps : LinearSteps
+    recipe : Recipe
+        Of outputs that share their parameters.
+    missing : (n, t)
+        Targets less the outputs of the network before training.
+    runs : int
+    """
+
+    def __init__(self, steps: LinearSteps, recipe: Recipe, missing: FloatArray, runs: int):
+        self._steps, self._recipe, self._missing, self._runs = steps, recipe, missing, runs
+        self._changes, self._buffers = steps.zeros(runs), steps.zeros(runs)
+
+    def train(self, epoch: int, visits: Iterable[Visit]) -> None:
+        """Make the steps of an epoch."""
+        used, done = self._recipe.at(epoch), np.zeros(self._runs, dtype=np.int64)
+        for visit in visits:
+            step = used.step_of(int(done[visit.runs[0]]))
+            done[visit.runs] += 1
+            samples = np.array(np.broadcast_to(visit.rows, (len(visit.runs), np.shape(visit.rows)[-1])))
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._step(visit.runs, samples, step, visit.divisor * self._missing.shape[1])
+
+    def _step(self, runs: IntArray, samples: IntArray, step: float, divisor: float) -> None:
+        """One step of torch's SGD with momentum."""
+        momentum, nesterov = self._recipe.momentum, self._recipe.nesterov
+        chosen = slice(None) if len(runs) == self._runs else runs
+        change = {name: value[chosen] for name, value in self._changes.items()}
+        for name, gradient in self._steps.gradients(change, samples, self._missing, divisor).items():
+            taken = gradient
+            if momentum:
+                buffer = momentum * self._buffers[name][chosen] + gradient
+                self._buffers[name][chosen] = buffer
+                taken = gradient + momentum * buffer if nesterov else buffer
+            taken *= step
+            self._changes[name][chosen] -= taken
+
+    def outputs(self, prepared: Any) -> FloatArray:
+        """Changes of the outputs at prepared inputs since the start, (runs, m, t)."""
+        return self._steps.outputs(self._changes, prepared)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,7 +217,7 @@ class DrawnRuns:
     choice : Choice
         Why orders are drawn.
     missing : (n, t)
-        What the targets are beyond what the network says before training.
+        Targets less the outputs of the network before training.
     """
 
     loop: TrainingLoop
@@ -65,21 +235,21 @@ class DrawnRuns:
 
     @property
     def scheme(self) -> Scheme:
-        """How rows are visited, those of a sample together."""
+        """The scheme of the rows, those of a sample together."""
         return self.loop.sharing().scheme
 
     @property
     def recipe(self) -> Recipe:
-        """With which steps."""
+        """The recipe of the rows."""
         return self.loop.sharing().recipe
 
     @property
     def error_kind(self) -> ErrorKind:
-        """In which sense errors are meant."""
+        """The meaning of errors."""
         return _uncertainty.ERROR_KINDS[self.method]
 
     def moved(self, inputs: Any, epochs: ArrayLike) -> FloatArray:
-        """What each run adds to what the network says, (runs, epochs, m, t), of its samples or of other inputs.
+        """Changes of the outputs of each run since the start, (runs, epochs, m, t), at samples or other inputs.
 
         Parameters
         ----------
@@ -88,19 +258,25 @@ class DrawnRuns:
         epochs : whole number or array of them, of any shape
             Of shape (E,) in what is returned.
         """
-        when = _whole(epochs)
+        requested = _arrays.epochs(epochs).ravel()
+        if not np.isfinite(requested).all():
+            raise ValueError(
+                f"epochs must be whole numbers where orders are drawn, but it is {epochs!r}; "
+                'descend(loop, method="cavity") decomposes the network, which takes longer and answers for any.'
+            )
+        when = requested.astype(np.int64)
         if inputs is not None:
             return self._followed(np.unique(when), inputs)[:, np.searchsorted(np.unique(when), when)]
         unknown = np.setdiff1d(when, list(self._known))
         if unknown.size:
-            # From the start: what was followed before is followed again, along the same orders.
-            asked = np.union1d(unknown, list(self._known)).astype(np.int64)
-            followed = self._followed(asked, self._inputs)
-            self._known.update(zip(asked.tolist(), followed.swapaxes(0, 1), strict=True))
+            # From the start, along the same orders as before.
+            needed = np.union1d(unknown, list(self._known)).astype(np.int64)
+            followed = self._followed(needed, self._inputs)
+            self._known.update(zip(needed.tolist(), followed.swapaxes(0, 1), strict=True))
         return np.stack([self._known[epoch] for epoch in when.tolist()], axis=1)
 
     def predict(self, inputs: Any, epochs: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The mean of what runs add, how far it may be off, and the standard deviation over seeds.
+        """The mean change of the outputs, its error, and the standard deviation over seeds.
 
         All of shape epochs.shape + (m, t).
 
@@ -109,11 +285,11 @@ class DrawnRuns:
         inputs, epochs
             As in `moved`.
         """
-        shape, said = _arrays.epochs(epochs).shape, self.moved(inputs, epochs)
+        shape, found = _arrays.epochs(epochs).shape, self.moved(inputs, epochs)
         with np.errstate(over="ignore", invalid="ignore"):
-            answers = said.mean(axis=0), _uncertainty.error_of_mean(said), said.std(axis=0, ddof=1)
+            answers = found.mean(axis=0), _uncertainty.error_of_mean(found), found.std(axis=0, ddof=1)
         mean, error, std = (
-            np.where(np.isnan(each), np.inf, each).reshape(*shape, *said.shape[2:]) for each in answers
+            np.where(np.isnan(answer), np.inf, answer).reshape(*shape, *found.shape[2:]) for answer in answers
         )
         return mean, error, std
 
@@ -122,98 +298,48 @@ class DrawnRuns:
         return self._loss_and_error(epochs)[0]
 
     def training_loss_error(self, epochs: ArrayLike) -> FloatArray:
-        """How far that may be off, of the shape of epochs."""
+        """The error of the training loss, of the shape of epochs."""
         return self._loss_and_error(epochs)[1]
 
     def _loss_and_error(self, epochs: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """By the jackknife: the mean of few runs has part of their spread, which makes its loss too large."""
-        said = self.moved(None, epochs)
+        """Loss by the jackknife: the mean of few runs has part of their spread, which makes its loss too large."""
+        found = self.moved(None, epochs)
+
+        def loss_of(moved: FloatArray) -> FloatArray:
+            return np.asarray(np.square(moved - self.missing).mean(axis=(1, 2)) / 2)
+
         with np.errstate(over="ignore", invalid="ignore"):
-            total = said.sum(axis=0)
-            plain = self._loss(total / self.runs)
-            without = np.array([self._loss((total - one) / (self.runs - 1)) for one in said])
+            total = found.sum(axis=0)
+            plain = loss_of(total / self.runs)
+            without = np.array([loss_of((total - one) / (self.runs - 1)) for one in found])
             loss = self.runs * plain - (self.runs - 1) * without.mean(axis=0)
         shape = _arrays.epochs(epochs).shape
         error = _uncertainty.jackknife(plain, without)
         return np.where(np.isfinite(loss), loss, np.inf).reshape(shape), error.reshape(shape)
 
-    def _loss(self, moved: FloatArray) -> FloatArray:
-        return np.asarray(np.square(moved - self.missing).mean(axis=(1, 2)) / 2)
-
     @cached_property
     def _known(self) -> dict[int, FloatArray]:
-        """What runs add for the samples (runs, n, t), by epoch."""
+        """Changes of the outputs at the samples (runs, n, t), by epoch."""
         return {}
 
     def _followed(self, when: IntArray, inputs: Any) -> FloatArray:
-        """The runs after each of some epochs, ascending, seen at some inputs: (runs, E, m, t)."""
+        """Changes of the outputs after each of some epochs, ascending, at some inputs: (runs, E, m, t)."""
         counts = [min(_TOGETHER, self.runs - first) for first in range(0, self.runs, _TOGETHER)]
         items = [(np.random.default_rng([self.seed, number]), count) for number, count in enumerate(counts)]
-
-        sight = self._steps.sight(inputs)
+        prepared = self._steps.prepared(inputs)
+        wanted, last = set(when.tolist()), int(when.max(initial=0))
 
         def follow(item: tuple[np.random.Generator, int]) -> FloatArray:
-            return self._some_followed(*item, when, sight)
+            rng, count = item
+            made, found = LinearRuns(self._steps, self.recipe, self.missing, count), []
+            visits = self.loop.scheme.visits(self.loop.samples, rng, count)
+            for epoch in track(range(last + 1), last + 1, "following drawn orders"):
+                if epoch in wanted:
+                    found.append(made.outputs(prepared))
+                if epoch < last:
+                    made.train(epoch, next(visits))
+            return np.stack(found, axis=1)
 
-        if self._steps.side_by_side:
+        if self._steps.allows_threads:
             return np.concatenate(each(follow, items, _WORK))
         return np.concatenate([follow(item) for item in items])
-
-    def _some_followed(self, rng: np.random.Generator, runs: int, when: IntArray, sight: Any) -> FloatArray:
-        """Some of the runs."""
-        weights, last = _LinearRuns(self, runs), int(when.max(initial=0))
-        visits = self.loop.scheme.visits(self.loop.samples, rng, runs)
-        seen, wanted = [], set(when.tolist())
-        for epoch in track(range(last + 1), last + 1, "following drawn orders"):
-            if epoch in wanted:
-                seen.append(weights.said(sight))
-            if epoch < last:
-                weights.visit(epoch, next(visits))
-        return np.stack(seen, axis=1)
-
-
-class _LinearRuns:
-    """The weights of several runs, as they are changed."""
-
-    def __init__(self, drawn: DrawnRuns, runs: int):
-        self._steps, self._runs = drawn._steps, runs
-        self._recipe, self._missing = drawn.recipe, drawn.missing
-        self._changes, self._buffers = self._steps.still(runs), self._steps.still(runs)
-
-    def visit(self, epoch: int, visits: Iterator[Visit]) -> None:
-        """Make the steps of an epoch."""
-        used, outputs = self._recipe.at(epoch), self._missing.shape[1]
-        done = np.zeros(self._runs, dtype=np.int64)
-        for visit in visits:
-            step = used.step_of(int(done[visit.runs[0]]))
-            done[visit.runs] += 1
-            samples = np.broadcast_to(visit.rows, (len(visit.runs), np.shape(visit.rows)[-1]))
-            with np.errstate(over="ignore", invalid="ignore"):
-                self._step(visit.runs, np.array(samples), step, visit.divisor * outputs)
-
-    def _step(self, runs: IntArray, samples: IntArray, step: float, divisor: float) -> None:
-        momentum, nesterov = self._recipe.momentum, self._recipe.nesterov
-        chosen = slice(None) if len(runs) == self._runs else runs
-        change = {name: value[chosen] for name, value in self._changes.items()}
-        for name, slope in self._steps.gradients(change, samples, self._missing, divisor).items():
-            taken = slope
-            if momentum:
-                buffer = momentum * self._buffers[name][chosen] + slope
-                self._buffers[name][chosen] = buffer
-                taken = slope + momentum * buffer if nesterov else buffer
-            taken *= step
-            self._changes[name][chosen] -= taken
-
-    def said(self, sight: Any) -> FloatArray:
-        """What the runs add at the inputs of a sight, (runs, m, t)."""
-        return self._steps.said(self._changes, sight)
-
-
-def _whole(value: ArrayLike) -> IntArray:
-    given = _arrays.epochs(value).ravel()
-    if not np.isfinite(given).all() or (given != given.round()).any():
-        raise ValueError(
-            f"epochs must be whole numbers where orders are drawn, but it is {value!r}; "
-            'descend(loop, method="cavity") decomposes the network, which takes longer and answers for any.'
-        )
-    return given.astype(np.int64)

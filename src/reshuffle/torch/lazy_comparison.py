@@ -1,7 +1,6 @@
-"""A network and its tangent, both really trained along the same orders: how far apart they are."""
+"""Distance between a network and its tangent, both trained along the same orders: `compare`."""
 
 import copy
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,12 +11,13 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._progress import track
+from reshuffle.recipe import Recipe
 from reshuffle.run import Run
-from reshuffle.torch.drawn_runs import DrawnRuns
-from reshuffle.torch.every_sample import collected
+from reshuffle.schemes.base import Visit
+from reshuffle.torch.drawn_runs import DrawnRuns, LinearRuns, linear_steps
 from reshuffle.torch.lazy_network import LazyNetwork, linearize
-from reshuffle.torch.torch_models import device_of, torch_itself
-from reshuffle.torch.training_loop import TrainingLoop, recipe
+from reshuffle.torch.samples import collected, device_of, torch_itself
+from reshuffle.torch.training_loop import recipe
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,15 +28,15 @@ class LazyComparison:
     ----------
     epochs : (E,)
     network : (runs, E, n, t)
-        What the trained network says of the samples.
+        Outputs of the trained network at the samples.
     linear : (runs, E, n, t)
-        What its tangent says that is trained along the same orders.
+        Outputs of its tangent, trained along the same orders.
     mean : (E, n, t)
-        The mean of the latter over all orders, as it is computed.
+        The computed mean of `linear` over all orders.
     mean_error : (E,)
-        How far that may be off, in Euclidean norm over samples and outputs; 0 where it is exact.
+        Its error, in Euclidean norm over samples and outputs; 0 where it is exact.
     before : (n, t)
-        What both say before training.
+        Outputs of both before training.
     targets : (n, t)
     weights_moved : (runs, E)
         |w - w_0| / |w_0| of the network.
@@ -58,32 +58,32 @@ class LazyComparison:
 
     @property
     def linear_loss(self) -> FloatArray:
-        """The same of its tangent, (runs, E)."""
+        """nn.MSELoss of each run of its tangent, (runs, E)."""
         return np.asarray(np.square(self.linear - self.targets).mean(axis=(2, 3)))
 
     @property
     def mean_loss(self) -> FloatArray:
-        """The same of the computed mean, (E,)."""
+        """nn.MSELoss of the computed mean, (E,)."""
         return np.asarray(np.square(self.mean - self.targets).mean(axis=(1, 2)))
 
     @cached_property
     def moved(self) -> FloatArray:
-        """How far the network has moved from what it said before, in root mean square over runs, (E,)."""
+        """Distance of the outputs from those before training, in root mean square over runs, (E,)."""
         return _size(self.network - self.before)
 
     @property
     def distance(self) -> FloatArray:
-        """How far runs of the network and of its tangent are apart, relative to how far the network moved, (E,)."""
+        """Distance between runs of the network and of its tangent, relative to `moved`, (E,)."""
         return self._relative(_size(self.network - self.linear))
 
     @property
     def mean_distance(self) -> FloatArray:
-        """How far the mean run of the network is from the computed mean, relative to how far it moved, (E,)."""
+        """Distance of the mean run of the network from the computed mean, relative to `moved`, (E,)."""
         return self._relative(np.linalg.norm(self.network.mean(axis=0) - self.mean, axis=(1, 2)))
 
     @property
     def chance(self) -> FloatArray:
-        """How much of `mean_distance` is due to few runs, by their standard error, (E,); nan of a single run."""
+        """The part of `mean_distance` due to few runs, their standard error, (E,); nan of a single run."""
         runs = len(self.network)
         if runs == 1:
             return np.full(len(self.epochs), np.nan)
@@ -91,11 +91,11 @@ class LazyComparison:
         return self._relative(spread / np.sqrt(runs))
 
     def _relative(self, distance: FloatArray) -> FloatArray:
-        """Nothing, where nothing has moved."""
+        """Distance over `moved`; zero where nothing has moved."""
         return np.asarray(distance / np.where(self.moved > 0, self.moved, 1.0))
 
     def holds(self, within: float = 0.1) -> FloatArray:
-        """At which of the epochs the tangent stays within a share of how far the network moved, (E,)."""
+        """True at epochs where `distance` is at most `within`, (E,)."""
         return np.asarray(self.distance <= _arrays.positive("within", within))
 
     def __repr__(self) -> str:
@@ -134,7 +134,7 @@ def compare(
     device: Any = None,
     **accuracy: Any,
 ) -> LazyComparison:
-    """Train a network and its tangent along the same orders, and tell how far apart they are.
+    """Train a network and its tangent along the same orders, and measure the distance between them.
 
     A prediction for the tangent is one for the network as long as they stay close. Copies are trained: the model,
     the optimizer and the scheduler are left as they are.
@@ -146,9 +146,9 @@ def compare(
     optimizer, scheduler, loss, per
         As in `recipe`.
     epochs : whole number or list of them
-        After which both are looked at.
+        After which outputs are compared.
     runs : int
-        How many seeds both are trained with.
+        Seeds that both are trained with.
     seed : int
     **accuracy
         Of the computed mean, as in `reshuffle.descend`.
@@ -170,26 +170,45 @@ def compare(
     >>> bool(apart(2000) < apart(20) / 2)
     True
     """
-    when, runs = _whole_epochs(epochs), _arrays.whole_number("runs", runs, 1)
+    requested = np.unique(_arrays.epochs(epochs))
+    if np.ndim(epochs) > 1 or not requested.size or not np.isfinite(requested).all():
+        raise ValueError(f"epochs must be whole numbers, at least one of them, but it is {epochs!r}.")
+    when, runs = requested.astype(np.int64), _arrays.whole_number("runs", runs, 1)
     lazy = linearize(model, loader, by=by, device=device)
     loop = recipe(optimizer, loader, scheduler, loss, per=per, outputs=lazy.outputs)
     computed = lazy.descend(loop, **accuracy)
     inputs, _ = collected(loader, device_of(model, device))
-    sharing, network, linear, weights = loop.sharing(), [], [], []
+    steps, shared = linear_steps(lazy.tangents, inputs), loop.sharing().recipe
+    prepared, wanted, last = steps.prepared(inputs), set(when.tolist()), int(when[-1])
+    network, linear, weights = [], [], []
     for number in track(range(runs), runs, "training"):
-        twins = _Twins(model, lazy, inputs, sharing)
-        seen = list(twins.looked_at(_orders(loop, np.random.default_rng([seed, number])), when))
-        network.append([said for said, _, _ in seen])
-        linear.append([said for _, said, _ in seen])
-        weights.append([share for _, _, share in seen])
-    mean, error = np.asarray(lazy.predict(computed, None, when)), _error_of_mean(lazy, computed, when)
+        visits = loop.scheme.visits(loop.samples, np.random.default_rng([seed, number]), 1)
+        trained = _NetworkRun(model, inputs, lazy.targets, shared)
+        tangent = LinearRuns(steps, shared, lazy.targets - lazy.before, 1)
+        for epoch in range(last + 1):
+            if epoch in wanted:
+                network.append(trained.outputs())
+                linear.append(lazy.before + tangent.outputs(prepared)[0])
+                weights.append(trained.weights_moved())
+            if epoch < last:
+                orders = list(next(visits))
+                trained.train(epoch, orders)
+                tangent.train(epoch, orders)
+    shape = (runs, len(when))
     return LazyComparison(
-        when, np.array(network), np.array(linear), mean, error, lazy.before, lazy.targets, np.array(weights)
+        when,
+        np.reshape(network, (*shape, *lazy.before.shape)),
+        np.reshape(linear, (*shape, *lazy.before.shape)),
+        np.asarray(lazy.predict(computed, None, when)),
+        _error_of_mean(lazy, computed, when),
+        lazy.before,
+        lazy.targets,
+        np.reshape(weights, shape),
     )
 
 
 def _error_of_mean(lazy: LazyNetwork, computed: Run | DrawnRuns, when: IntArray) -> FloatArray:
-    """How far the computed mean may be off, in Euclidean norm over samples and outputs, (E,)."""
+    """The error of the computed mean, in Euclidean norm over samples and outputs, (E,)."""
     if isinstance(computed, DrawnRuns):
         return np.asarray(np.linalg.norm(computed.predict(None, when)[1], axis=(1, 2)))
     if computed.error_kind == "exact":
@@ -197,86 +216,39 @@ def _error_of_mean(lazy: LazyNetwork, computed: Run | DrawnRuns, when: IntArray)
     return float(np.linalg.norm(lazy.problem.X, 2)) * np.asarray(computed.iterate_error(when))
 
 
-def _whole_epochs(value: ArrayLike) -> IntArray:
-    given = np.atleast_1d(_arrays.epochs(value))
-    if given.ndim != 1 or not given.size or not np.isfinite(given).all() or (given != given.round()).any():
-        raise ValueError(f"epochs must be whole numbers, at least one of them, but it is {value!r}.")
-    return np.unique(given).astype(np.int64)
+class _NetworkRun:
+    """A copy of a network that is trained by torch; the recipe is that of outputs that share their parameters."""
 
-
-Batch = tuple[IntArray, float]
-"""The samples of a visit, and what the sum of their gradients is divided by."""
-
-
-def _orders(loop: TrainingLoop, rng: np.random.Generator) -> Iterator[list[Batch]]:
-    """The visits of an epoch, epoch after epoch."""
-    for epoch in loop.scheme.visits(loop.samples, rng, 1):
-        yield [(visit.rows.ravel(), visit.divisor) for visit in epoch]
-
-
-class _Twins:
-    """A copy of the network and its tangent, which make the same steps."""
-
-    def __init__(self, model: Any, lazy: LazyNetwork, inputs: Any, loop: TrainingLoop):
+    def __init__(self, model: Any, inputs: Any, targets: FloatArray, recipe: Recipe):
         torch = torch_itself()
-        self._lazy, self._inputs, self._loop = lazy, inputs, loop
-        self._model = copy.deepcopy(model).to(inputs.device)
+        self._inputs, self._recipe, self._model = inputs, recipe, copy.deepcopy(model).to(inputs.device)
         self._trained = [one for one in self._model.parameters() if one.requires_grad]
         self._first = [one.detach().clone() for one in self._trained]
-        said = (lazy.targets, lazy.before)
-        self._targets, self._first_said = (
-            torch.as_tensor(each, dtype=self._trained[0].dtype, device=inputs.device) for each in said
-        )
-        recipe = loop.recipe
+        self._targets = torch.as_tensor(targets, dtype=self._trained[0].dtype, device=inputs.device)
         self._sgd = torch.optim.SGD(self._trained, lr=0.0, momentum=recipe.momentum, nesterov=recipe.nesterov)
-        self._change, self._buffer = ({k: v[0] for k, v in lazy.tangents.still(1).items()} for _ in range(2))
 
-    def looked_at(
-        self, orders: Iterator[list[Batch]], when: IntArray
-    ) -> Iterator[tuple[FloatArray, FloatArray, float]]:
-        """What the network and its tangent say after so many epochs, and how far the weights moved."""
-        done = 0
-        for epoch in when.tolist():
-            for _ in range(epoch - done):
-                used = self._loop.recipe.at(done)
-                for slot, (samples, divisor) in enumerate(next(orders)):
-                    self._network_step(samples, divisor, used.step_of(slot))
-                    self._linear_step(samples, divisor, used.step_of(slot))
-                done += 1
-            yield self._said(), self._linear_said(), self._moved()
+    def train(self, epoch: int, visits: list[Visit]) -> None:
+        """Make the steps of an epoch."""
+        used = self._recipe.at(epoch)
+        for slot, visit in enumerate(visits):
+            chosen = torch_itself().as_tensor(visit.rows.ravel(), device=self._inputs.device)
+            for group in self._sgd.param_groups:
+                group["lr"] = used.step_of(slot)
+            self._sgd.zero_grad()
+            made = self._model(self._inputs[chosen]).reshape(len(chosen), -1)
+            # Half the mean over rows and outputs: that of which a step takes the gradient.
+            missed = (made - self._targets[chosen]).square().sum() / (2 * visit.divisor * made.shape[1])
+            missed.backward()
+            self._sgd.step()
 
-    def _network_step(self, samples: IntArray, divisor: float, step: float) -> None:
-        torch = torch_itself()
-        chosen = torch.as_tensor(samples, device=self._inputs.device)
-        for group in self._sgd.param_groups:
-            group["lr"] = step
-        self._sgd.zero_grad()
-        made = self._model(self._inputs[chosen]).reshape(len(samples), -1)
-        # Half the mean over rows and outputs: that of which a step takes the gradient.
-        missed = (made - self._targets[chosen]).square().sum() / (2 * divisor * self._lazy.outputs)
-        missed.backward()
-        self._sgd.step()
-
-    def _linear_step(self, samples: IntArray, divisor: float, step: float) -> None:
-        recipe, tangents = self._loop.recipe, self._lazy.tangents
-        chosen = torch_itself().as_tensor(samples, device=self._inputs.device)
-        missed = self._first_said[chosen] + tangents.forth(self._change, self._inputs[chosen])
-        signals = (missed - self._targets[chosen]) / (divisor * self._lazy.outputs)
-        for name, slope in tangents.back(signals, self._inputs[chosen]).items():
-            self._buffer[name] = recipe.momentum * self._buffer[name] + slope
-            ahead = slope + recipe.momentum * self._buffer[name] if recipe.nesterov else self._buffer[name]
-            self._change[name] = self._change[name] - step * ahead
-
-    def _said(self) -> FloatArray:
+    def outputs(self) -> FloatArray:
+        """Outputs at the samples, (n, t)."""
         with torch_itself().no_grad():
-            made = self._model(self._inputs).reshape(self._lazy.before.shape)
+            made = self._model(self._inputs).reshape(len(self._inputs), -1)
         return np.asarray(made.cpu(), dtype=np.float64)
 
-    def _linear_said(self) -> FloatArray:
-        made = self._lazy.tangents.forth(self._change, self._inputs)
-        return np.asarray(self._lazy.before + np.asarray(made.cpu(), dtype=np.float64))
-
-    def _moved(self) -> float:
+    def weights_moved(self) -> float:
+        """|w - w_0| / |w_0|."""
         pairs = list(zip(self._trained, self._first, strict=True))
         change = sum(float((now.detach() - first).double().square().sum()) for now, first in pairs)
         size = sum(float(first.double().square().sum()) for _, first in pairs)
@@ -284,5 +256,5 @@ class _Twins:
 
 
 def _size(difference: FloatArray) -> FloatArray:
-    """Of what is said (runs, E, n, t), the Euclidean norm in root mean square over runs (E,)."""
+    """Euclidean norm of outputs (runs, E, n, t), in root mean square over runs, (E,)."""
     return np.asarray(np.sqrt(np.square(difference).sum(axis=(2, 3)).mean(axis=0)))

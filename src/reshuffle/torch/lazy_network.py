@@ -1,4 +1,4 @@
-"""A network near its present weights: linear in their change, so that training it is a least-squares problem."""
+"""Networks linearized at their present weights, which makes training them a least-squares problem: `linearize`."""
 
 import copy
 from dataclasses import dataclass
@@ -13,12 +13,9 @@ from reshuffle._arrays import FloatArray
 from reshuffle.epoch.select import Accuracy, decomposition_choice
 from reshuffle.problem.kernel import KernelFeatures
 from reshuffle.run import Run, critical_step
-from reshuffle.torch.drawn_runs import DrawnRuns
-from reshuffle.torch.every_sample import collected, learned_numbers
-from reshuffle.torch.linear_steps import linear_steps
-from reshuffle.torch.tangent_problem import TangentProblem, tangent_kernel
-from reshuffle.torch.tangents import Tangents
-from reshuffle.torch.torch_models import device_of, moved, require_settled
+from reshuffle.torch.drawn_runs import DrawnRuns, linear_steps
+from reshuffle.torch.samples import collected, device_of, moved, require_deterministic, responses
+from reshuffle.torch.tangents import TangentProblem, Tangents, tangent_kernel
 from reshuffle.torch.training_loop import TrainingLoop
 
 
@@ -27,7 +24,7 @@ class LazyNetwork:
     """A network that is linear in its weights: f(x; w + d) = f(x; w) + J(x) d.
 
     Wide networks stay close to theirs while they are trained (Jacot, Gabriel and Hongler 2018; Chizat, Oyallon and
-    Bach 2019 call this lazy); `compare` tells how close a given one stays.
+    Bach 2019 call this lazy); `compare` measures how close a given one stays.
 
     Attributes
     ----------
@@ -38,9 +35,9 @@ class LazyNetwork:
     classes : int or None
         How many classes there are, None for targets that are numbers.
     before : (n, t)
-        What the network says of the samples before training.
+        Outputs of the network at the samples before training.
     targets : (n, t)
-        What is learned.
+        Responses: the targets, or 1 for the sample's own class and 0 for the others.
     """
 
     outputs: int
@@ -63,26 +60,26 @@ class LazyNetwork:
 
     @property
     def problem(self) -> TangentProblem:
-        """What training solves: a row per sample and output, from zero."""
+        """The problem that training solves: a row per sample and output, from zero."""
         return self._posed[0]
 
     @cached_property
     def _posed(self) -> tuple[TangentProblem, KernelFeatures | None]:
         missing = self.targets - self.before
         if not self._by_kernel:
-            return TangentProblem(_rows(self._tangents, self._inputs, self.outputs), missing), None
+            return TangentProblem(self._tangents.all_rows(self._inputs, self.outputs), missing), None
         kernel = KernelFeatures(tangent_kernel(self._tangents, self._inputs, self.outputs))
         return TangentProblem.of_kernel(kernel, missing), kernel
 
     def descend(self, loop: TrainingLoop, *, runs: int = 16, **accuracy: Any) -> Run | DrawnRuns:
-        """What a training loop does to this network.
+        """The run of a training loop on this network.
 
         Parameters
         ----------
         loop : TrainingLoop
             Of `reshuffle.torch.recipe`.
         runs : int
-            Along how many orders it is followed if it is too large to be decomposed within the budget.
+            Drawn orders, if the network is too large to be decomposed within the budget.
         **accuracy
             method, rtol, budget and seed, as in `reshuffle.descend`.
 
@@ -90,22 +87,22 @@ class LazyNetwork:
         -------
         Run or DrawnRuns
             `DrawnRuns` of networks that are too large: there the decomposition alone would take more operations
-            than budget, and nothing but method="cavity" or "exact" asks for it.
+            than budget, unless method="cavity" or "exact" requests it.
         """
-        runs, asked = _arrays.whole_number("runs", runs, 2), Accuracy(**accuracy)
-        choice = decomposition_choice(self.before.size, asked)
+        runs, wanted = _arrays.whole_number("runs", runs, 2), Accuracy(**accuracy)
+        choice = decomposition_choice(self.before.size, wanted)
         if choice.taken == "decomposed":
             return loop.descend(self.problem, **accuracy)
         lazily = loop.for_tangents(self.outputs, len(self.before))
         lazily.sharing()
         missing = self.targets - self.before
         steps = linear_steps(self._tangents, self._inputs)
-        return DrawnRuns(lazily, runs, asked.seed, choice, missing, steps, self._inputs)
+        return DrawnRuns(lazily, runs, wanted.seed, choice, missing, steps, self._inputs)
 
     def predict(
         self, run: Run | DrawnRuns, inputs: Any, epochs: ArrayLike, *, return_std: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """What the network says on average over all random orders, of samples inputs.
+        """The mean outputs over all random orders at some inputs.
 
         Parameters
         ----------
@@ -115,7 +112,7 @@ class LazyNetwork:
             None for the samples that it is trained with.
         epochs : number or array of any shape
         return_std : bool
-            Whether to return as well by how much single runs differ, the standard deviation over seeds.
+            Whether to return the standard deviation over seeds as well.
 
         Returns
         -------
@@ -127,7 +124,7 @@ class LazyNetwork:
             given, before = self._given(inputs)
             moved, _, deviation = run.predict(given, epochs)
             return (before + moved, deviation) if return_std else before + moved
-        rows, before = self._seen(inputs)
+        rows, before = self._rows(inputs)
         shape = (*_arrays.epochs(epochs).shape, *before.shape)
         if not return_std:
             return np.asarray(before + run.predict(rows, epochs).reshape(shape))
@@ -159,7 +156,7 @@ class LazyNetwork:
         if isinstance(run, DrawnRuns):
             hits = self.predict(run, inputs, when).argmax(axis=-1) == labels  # type: ignore[union-attr]
             return np.asarray(hits.mean(axis=-1))
-        rows, before = self._seen(inputs)
+        rows, before = self._rows(inputs)
         shares = [
             ((before + run.predict(rows, moment).reshape(before.shape)).argmax(axis=1) == labels).mean()
             for moment in when.ravel().tolist()
@@ -191,19 +188,19 @@ class LazyNetwork:
         """The derivatives of the network in its weights."""
         return self._tangents
 
-    def _seen(self, inputs: Any) -> tuple[FloatArray, FloatArray]:
-        """The rows (m t, p) of samples in the coordinates of the problem, and what is said before training."""
+    def _rows(self, inputs: Any) -> tuple[FloatArray, FloatArray]:
+        """The rows (m t, p) of inputs in the coordinates of the problem, and the outputs before training."""
         given, before = self._given(inputs)
         if given is None:
             return self.problem.X, before
         features = self._posed[1]
         if features is None:
-            return _rows(self._tangents, given, self.outputs), before
+            return self._tangents.all_rows(given, self.outputs), before
         kernel = tangent_kernel(self._tangents, given, self.outputs, self._inputs)
         return features.of(kernel), before
 
     def _given(self, inputs: Any) -> tuple[Any, FloatArray]:
-        """Inputs where the network is, and what it says of them before training."""
+        """Inputs on the device of the network, and its outputs before training."""
         if inputs is None:
             return None, self.before
         given = moved(inputs, self._inputs.device)
@@ -214,8 +211,9 @@ def linearize(model: Any, loader: Any, *, by: str = "auto", device: Any = None) 
     """Replace a network by its tangent at its present weights, and pose the problem that training it solves.
 
     The outputs of a network share its weights, so a sample of t outputs is t rows, which are visited together.
-    Where there are more weights than rows, the tangent kernel stands for the gradients, which are computed for few
-    samples at a time and not kept; for linear layers it is put together from what goes through them.
+    Where there are more weights than rows, the tangent kernel takes the place of the gradients, which are computed
+    for few samples at a time and not stored; for linear layers it follows from their inputs and the gradients in
+    their outputs.
 
     Parameters
     ----------
@@ -225,7 +223,7 @@ def linearize(model: Any, loader: Any, *, by: str = "auto", device: Any = None) 
     loader : torch.utils.data.DataLoader
         Of pairs (inputs, targets), as in `probe`. Whole numbers as targets are classes, learned as one output each.
     by : "auto", "features" or "kernel"
-        What the problem is posed by.
+        The form of the problem.
     device : optional
         Where gradients are computed; by default where the model is.
 
@@ -253,24 +251,16 @@ def linearize(model: Any, loader: Any, *, by: str = "auto", device: Any = None) 
     (3, 2)
     """
     by = _arrays.choice("by", by, ("auto", "features", "kernel"))
-    require_settled(model)
-    # A copy: training the model afterwards does not change what was its present.
+    require_deterministic(model)
+    # A copy: training the model afterwards must not change its tangents.
     tangents = Tangents(copy.deepcopy(model).to(device_of(model, device)))
     inputs, targets = collected(loader, device_of(tangents.model))
     before = tangents.outputs(inputs)
     outputs = before.shape[1]
-    wanted, classes = learned_numbers(targets, outputs)
+    wanted, classes = responses(targets, outputs)
     by_kernel = by == "kernel" or (by == "auto" and tangents.count > before.size)
     network = LazyNetwork(outputs, tangents.count, classes, before, wanted, tangents, inputs, by_kernel)
     if decomposition_choice(before.size, Accuracy()).taken == "decomposed":
-        # Checked at once where that is cheap, and not when the first question is asked.
+        # Checked at once where that is cheap, and not with the first question.
         _ = network.problem
     return network
-
-
-def _rows(tangents: Tangents, inputs: Any, outputs: int) -> FloatArray:
-    """J (m t, weights), some samples at a time."""
-    height = tangents.height(outputs)
-    return np.concatenate(
-        [tangents.rows(inputs[start : start + height]) for start in range(0, len(inputs), height)]
-    )

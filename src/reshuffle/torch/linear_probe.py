@@ -1,4 +1,4 @@
-"""A linear head on a frozen backbone: its features, and the problem that training it solves."""
+"""Linear heads on frozen backbones: `probe` computes the features, and poses the problem that training solves."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,16 +9,23 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import AnyArray, FloatArray
 from reshuffle._progress import track
-from reshuffle.errors import UnsupportedError
 from reshuffle.problem import LeastSquares
 from reshuffle.run import Run
-from reshuffle.torch.every_sample import pairs
-from reshuffle.torch.torch_models import device_of, kind, moved, placed, require_settled, torch_itself
+from reshuffle.torch.samples import (
+    checked_outputs,
+    device_of,
+    moved,
+    one_hot,
+    pairs,
+    placed,
+    require_deterministic,
+    torch_itself,
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """The features of a frozen backbone, and what a linear head on them is to learn.
+    """The features of a frozen backbone, and the least-squares problem of a linear head on them.
 
     Classes are learned as one output each, 1 for the sample's own and 0 for the others, by squared loss: all
     answers are about that. Cross-entropy trains the same head in another way, and is not predicted here.
@@ -38,7 +45,7 @@ class Probe:
     _backbone: Any
 
     def rows(self, loader: Any, device: Any = None) -> tuple[FloatArray, AnyArray]:
-        """The features (m, p) of other samples, as the head sees them, and their targets.
+        """The features (m, p) of other samples, with the column of ones of a bias, and their targets.
 
         Parameters
         ----------
@@ -46,7 +53,7 @@ class Probe:
         device : optional
             As in `probe`.
         """
-        return _seen(self._backbone, loader, self.has_bias, device)
+        return _features(self._backbone, loader, self.has_bias, device)
 
     def accuracy(self, run: Run, epochs: ArrayLike, loader: Any = None) -> FloatArray:
         """The accuracy of the mean iterate: the share of samples whose largest output is that of their class.
@@ -119,81 +126,34 @@ def probe(
     [0.5, 1.0]
     """
     has_bias = _arrays.flag("bias", bias)
-    X, targets = _seen(backbone, loader, has_bias, device)
+    X, targets = _features(backbone, loader, has_bias, device)
     if targets.dtype.kind not in "iu":
         if classes is not None:
             raise ValueError(f"classes must be None where targets are numbers, but it is {classes!r}.")
         return Probe(LeastSquares(X, targets.astype(np.float64)), None, has_bias, backbone)
-    count = _classes(targets, classes)
-    return Probe(LeastSquares(X, np.eye(count)[targets]), count, has_bias, backbone)
+    y = one_hot(targets, None if classes is None else _arrays.whole_number("classes", classes, 1))
+    return Probe(LeastSquares(X, y), y.shape[1], has_bias, backbone)
 
 
-def _classes(labels: AnyArray, asked: int | None) -> int:
-    if labels.ndim != 1:
-        raise ValueError(
-            "targets must be one class per sample, or real numbers, but they are whole numbers of shape "
-            f"{labels.shape}."
-        )
-    least = max(int(labels.max()), 0) + 1
-    count = least if asked is None else _arrays.whole_number("classes", asked, 1)
-    if labels.min() < 0 or least > count:
-        wrong = int(labels.min()) if labels.min() < 0 else least - 1
-        raise ValueError(f"targets must be classes from 0 to {count - 1}, but one is {wrong}.")
-    return count
-
-
-def _seen(backbone: Any, loader: Any, has_bias: bool, device: Any) -> tuple[FloatArray, AnyArray]:
-    X, targets = _features(backbone, loader, device)
-    return (np.column_stack([X, np.ones(len(X))]) if has_bias else X), targets
-
-
-def _features(backbone: Any, loader: Any, device: Any = None) -> tuple[FloatArray, AnyArray]:
-    """The features (n, d), in float64, and the targets of all samples, one batch in memory at a time.
-
-    Parameters
-    ----------
-    backbone : torch.nn.Module
-        Makes (m, d) of a batch; in evaluation mode wherever that matters.
-    loader : torch.utils.data.DataLoader
-    device : optional
-        Where it computes; by default where the parameters of the backbone are.
-
-    >>> torch = torch_itself()
-    >>> loader = [(torch.eye(2), torch.tensor([0, 1]))]
-    >>> _features(torch.nn.Identity(), loader)[0].tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
-    torch = torch_itself()
-    require_settled(backbone)
+def _features(backbone: Any, loader: Any, has_bias: bool, device: Any) -> tuple[FloatArray, AnyArray]:
+    """The features (n, d), in float64, and the targets of all samples, one batch in memory at a time."""
+    require_deterministic(backbone)
     where = device_of(backbone, device)
     found: list[FloatArray] = []
     targets: list[AnyArray] = []
-    with torch.inference_mode(), placed(backbone, where):
+    with torch_itself().inference_mode(), placed(backbone, where):
         for inputs, answers in track(pairs(loader), None, "computing features"):
-            found.append(_rows(backbone(moved(inputs, where))))
-            targets.append(answers)
-            if len(found[-1]) != len(answers):
+            made = checked_outputs(backbone(moved(inputs, where)), "backbone")
+            if made.ndim != 2:
                 raise ValueError(
-                    f"backbone must make one row per sample, but it made {len(found[-1])} of {len(answers)}."
+                    f"backbone must return features of shape (samples, d), but their shape is "
+                    f"{tuple(made.shape)}; add torch.nn.Flatten() or a pooling."
                 )
+            if len(made) != len(answers):
+                raise ValueError(
+                    f"backbone must make one row per sample, but it made {len(made)} of {len(answers)}."
+                )
+            rows = np.asarray(made.cpu(), dtype=np.float64)
+            found.append(np.column_stack([rows, np.ones(len(rows))]) if has_bias else rows)
+            targets.append(answers)
     return np.concatenate(found), np.concatenate(targets)
-
-
-def _rows(made: Any) -> FloatArray:
-    torch = torch_itself()
-    if not isinstance(made, torch.Tensor):
-        raise UnsupportedError(
-            f"backbone must return a tensor, but it returns a {kind(made)}; "
-            "wrap it in a module that takes the one needed."
-        )
-    if made.ndim != 2:
-        raise ValueError(
-            f"backbone must return features of shape (samples, d), but their shape is {tuple(made.shape)}; add "
-            "torch.nn.Flatten() or a pooling."
-        )
-    if made.dtype not in (torch.float32, torch.float64):
-        raise UnsupportedError(
-            f"features must be float32 or float64, but they are {made.dtype}, which is too coarse to answer from; "
-            "call .float() on the backbone."
-        )
-    return np.asarray(made.cpu(), dtype=np.float64)

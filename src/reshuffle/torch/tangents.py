@@ -1,15 +1,34 @@
-"""The gradients of a network's outputs in its weights, as they are now."""
+"""Gradients of a network in its weights as they are: tangent features, tangent kernels and their problem.
 
+The gradient of an output o at sample i in the weights of a linear layer is an outer product d_io a_i' of what comes
+back to the layer and what went into it. So the kernel of networks of linear layers is a sum over layers of
+(a_i'a_j + 1) (d_io'd_jo'), where the one is the bias: products as long as a layer is wide, not as it has weights.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from reshuffle._arrays import FloatArray
+from reshuffle._progress import track
 from reshuffle.errors import UnsupportedError
-from reshuffle.torch.torch_models import forward_derivative, kind, require_settled, torch_itself
+from reshuffle.problem import LeastSquares
+from reshuffle.problem.kernel import KernelFeatures
+from reshuffle.torch.samples import (
+    checked_outputs,
+    forward_derivative,
+    require_deterministic,
+    require_precision,
+    torch_itself,
+)
 
 _BYTES = 1 << 28
-"""Of gradients that are held at a time."""
+"""Bytes of gradients in memory at a time."""
+_COMPARED = 2
+"""Samples whose gradients are compared with the signals of layers."""
 
 
 class Tangents:
@@ -28,7 +47,7 @@ class Tangents:
     """
 
     def __init__(self, model: Any):
-        require_settled(model)
+        require_deterministic(model)
         self.model = model
         named = dict(model.named_parameters())
         self._weights = {name: value.detach() for name, value in named.items() if value.requires_grad}
@@ -40,79 +59,78 @@ class Tangents:
                 "has none; call .requires_grad_() on those that are trained."
             )
         for name, value in self._weights.items():
-            _require_precision(f"the model's parameter {name!r}", value)
+            require_precision(f"the model's parameter {name!r}", value, "model")
 
     @property
     def count(self) -> int:
-        """How many weights there are."""
+        """The number of weights."""
         return sum(value.numel() for value in self._weights.values())
 
     @property
     def precision(self) -> str:
-        """That of the weights: "float32" or "float64"."""
+        """The precision of the weights, "float32" or "float64"."""
         return str(next(iter(self._weights.values())).dtype).removeprefix("torch.")
 
     def outputs(self, inputs: Any) -> FloatArray:
         """f(x; w) of a batch, (m, t)."""
         with torch_itself().no_grad():
             made = self.model(inputs)
-        return np.asarray(checked_outputs(made, len(inputs)).cpu(), dtype=np.float64)
+        return np.asarray(_rows_of_outputs(made, len(inputs)).cpu(), dtype=np.float64)
 
     def rows(self, inputs: Any) -> FloatArray:
         """J of a batch (m t, weights), in float64: the outputs of a sample are neighbours."""
         return np.asarray(self.gradients(inputs).cpu(), dtype=np.float64)
 
+    def all_rows(self, inputs: Any, outputs: int) -> FloatArray:
+        """J of all inputs (m t, weights), some samples at a time."""
+        parts = [self.rows(inputs[part]) for part in _blocks(len(inputs), self.height(outputs))]
+        return np.concatenate(parts)
+
     def gradients(self, inputs: Any) -> Any:
-        """The same as a tensor, in the precision and on the device of the weights."""
+        """J of a batch as a tensor, in the precision and on the device of the weights."""
         torch = torch_itself()
 
         def outputs(weights: Any, sample: Any) -> Any:
             made = torch.func.functional_call(self.model, {**self._fixed, **weights}, (sample.unsqueeze(0),))
-            return checked_outputs(made, 1).reshape(-1)
+            return _rows_of_outputs(made, 1).reshape(-1)
 
         every = torch.func.vmap(torch.func.jacrev(outputs), in_dims=(None, 0))(self._weights, inputs)
         flat = [part.reshape(*part.shape[:2], -1) for part in every.values()]
         return torch.cat(flat, dim=2).flatten(0, 1)
 
-    def still(self, runs: int) -> dict[str, Any]:
-        """No change of the weights, for each of several runs: (runs, ...) by name."""
+    def zeros(self, runs: int) -> dict[str, Any]:
+        """A change of zero of the weights of several runs, (runs, ...) by name."""
         torch = torch_itself()
         return {
             name: torch.zeros((runs, *value.shape), dtype=value.dtype, device=value.device)
             for name, value in self._weights.items()
         }
 
-    def forth(self, change: dict[str, Any], inputs: Any) -> Any:
+    def jvp(self, change: dict[str, Any], inputs: Any) -> Any:
         """J d of a batch (m, t), for a change of the weights by name."""
         return forward_derivative()(self._of_weights(inputs), (self._weights,), (change,))[1]
 
-    def back(self, signals: Any, inputs: Any) -> dict[str, Any]:
+    def vjp(self, signals: Any, inputs: Any) -> dict[str, Any]:
         """J'r of a batch by name, for signals r (m, t)."""
-        _, pull = torch_itself().func.vjp(self._of_weights(inputs), self._weights)
-        (found,) = pull(signals)
+        _, transposed = torch_itself().func.vjp(self._of_weights(inputs), self._weights)
+        (found,) = transposed(signals)
         return dict(found)
 
     def _of_weights(self, inputs: Any) -> Any:
         def outputs(weights: Any) -> Any:
             made = torch_itself().func.functional_call(self.model, {**self._fixed, **weights}, (inputs,))
-            return checked_outputs(made, len(inputs))
+            return _rows_of_outputs(made, len(inputs))
 
         return outputs
 
     def height(self, outputs: int) -> int:
-        """How many samples' gradients are computed at a time."""
+        """Samples whose gradients are computed at a time."""
         return max(1, _BYTES // (8 * self.count * outputs))
 
 
-def checked_outputs(made: Any, samples: int) -> Any:
-    """Return what a model made of a batch as (m, t), if it is that."""
-    torch = torch_itself()
-    if not isinstance(made, torch.Tensor):
-        raise UnsupportedError(
-            f"the model must return a tensor, but it returns a {kind(made)}; "
-            "wrap it in a module that takes the one needed."
-        )
-    _require_precision("what the model returns", made)
+def _rows_of_outputs(made: Any, samples: int) -> Any:
+    """The outputs of a batch as (m, t)."""
+    made = checked_outputs(made, "model")
     if made.ndim not in (1, 2) or len(made) != samples:
         raise ValueError(
             f"the model must return outputs of shape ({samples}, t), a row per sample, but their shape is "
@@ -121,10 +139,200 @@ def checked_outputs(made: Any, samples: int) -> Any:
     return made.reshape(samples, -1)
 
 
-def _require_precision(what: str, value: Any) -> None:
+@dataclass(frozen=True, eq=False)
+class LayerSignals:
+    """Inputs of one linear layer, and gradients in its outputs.
+
+    Attributes
+    ----------
+    entered : (n, in + 1)
+        a, with a last column of one if the layer has a bias that is trained.
+    returned : (n t, out)
+        d, the gradients of all outputs in what the layer makes.
+    """
+
+    entered: FloatArray
+    returned: FloatArray
+
+    def between(self, other: "LayerSignals") -> FloatArray:
+        """The part of this layer in the kernel between two sets of samples, (n t, m t)."""
+        met = self.returned @ other.returned.T
+        samples, others = len(self.entered), len(other.entered)
+        blocks = met.reshape(samples, len(met) // samples, others, -1)
+        blocks *= (self.entered @ other.entered.T)[:, np.newaxis, :, np.newaxis]
+        return met
+
+
+def layer_signals(tangents: Tangents, inputs: Any) -> list[LayerSignals] | None:
+    """The signals of all layers, for inputs of any number; None if the network is not made of linear layers alone.
+
+    >>> torch = torch_itself()
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1)).double()
+    >>> inputs, tangents = torch.tensor([[0.5, 1.0], [2.0, -1.0]], dtype=torch.float64), Tangents(model)
+    >>> kernel = sum(layer.between(layer) for layer in layer_signals(tangents, inputs))
+    >>> bool(np.allclose(kernel, tangents.rows(inputs) @ tangents.rows(inputs).T))
+    True
+    """
+    layers = _linear_layers(tangents.model)
+    if layers is None:
+        return None
+    found = _signals(tangents.model, layers, inputs)
+    if found is None:
+        return None
+    # A layer's weights may also be used otherwise than by calling it.
+    few = tangents.rows(inputs[:_COMPARED])
+    by_layers = sum(
+        layer.between(layer) for layer in _signals(tangents.model, layers, inputs[:_COMPARED]) or []
+    )
+    slack = 1e-4 if next(iter(layers)).weight.dtype == torch_itself().float32 else 1e-9
+    return (
+        found if np.allclose(by_layers, few @ few.T, rtol=slack, atol=slack * np.square(few).sum()) else None
+    )
+
+
+def _linear_layers(model: Any) -> list[Any] | None:
+    """The linear layers, if all trained parameters are theirs, and each belongs to one."""
     torch = torch_itself()
-    if value.dtype not in (torch.float32, torch.float64):
-        raise UnsupportedError(
-            f"{what} must be float32 or float64, but it is {value.dtype}, which is too coarse to answer from; "
-            "call .float() on the model."
+    layers = [layer for layer in model.modules() if type(layer) is torch.nn.Linear]
+    layers = [layer for layer in layers if any(own.requires_grad for own in layer.parameters())]
+    owned = [id(own) for layer in layers for own in layer.parameters() if own.requires_grad]
+    trained = {id(value) for value in model.parameters() if value.requires_grad}
+    return layers if len(owned) == len(set(owned)) and set(owned) == trained else None
+
+
+def _signals(model: Any, layers: list[Any], inputs: Any) -> list[LayerSignals] | None:
+    torch = torch_itself()
+    with torch.enable_grad(), _recorded(layers) as calls:
+        made = _rows_of_outputs(model(inputs), len(inputs))
+        if any(len(recorded) != 1 or recorded[0][0].ndim != 2 for recorded in calls):
+            return None
+        made_of = [recorded[0][1] for recorded in calls]
+        returned = [
+            torch.autograd.grad(made[:, output].sum(), made_of, retain_graph=True)
+            for output in range(made.shape[1])
+        ]
+    return [
+        LayerSignals(_entered(layer, recorded[0][0]), _stacked([of_output[place] for of_output in returned]))
+        for place, (layer, recorded) in enumerate(zip(layers, calls, strict=True))
+    ]
+
+
+def _entered(layer: Any, inputs: Any) -> FloatArray:
+    features = np.asarray(inputs.detach().cpu(), dtype=np.float64)
+    if not layer.weight.requires_grad:
+        features = features[:, :0]
+    if layer.bias is not None and layer.bias.requires_grad:
+        features = np.column_stack([features, np.ones(len(features))])
+    return features
+
+
+def _stacked(of_outputs: list[Any]) -> FloatArray:
+    """(t) gradients (n, out) as rows (n t, out)."""
+    signals = np.stack([np.asarray(each.cpu(), dtype=np.float64) for each in of_outputs], axis=1)
+    return np.ascontiguousarray(signals.reshape(-1, signals.shape[2]))
+
+
+@contextmanager
+def _recorded(layers: list[Any]) -> Iterator[list[list[tuple[Any, Any]]]]:
+    """The inputs and outputs of each layer in the calls of a with block."""
+    calls: list[list[tuple[Any, Any]]] = [[] for _ in layers]
+
+    def record(place: int) -> Any:
+        return layers[place].register_forward_hook(
+            lambda layer, inputs, made: calls[place].append((inputs[0], made))
         )
+
+    hooks = [record(place) for place in range(len(layers))]
+    try:
+        yield calls
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+class TangentProblem(LeastSquares):
+    """Learn y - f(x) by a change of the weights: a row per sample and output, those of a sample together.
+
+    The outputs of a network share its parameters, so that there are n t rows and one vector of parameters: row
+    t i + o is the gradient of output o at sample i.
+
+    Parameters
+    ----------
+    X : (n t, p)
+        Tangent features.
+    y : (n, t)
+        Targets less the outputs of the network.
+
+    Attributes
+    ----------
+    outputs_per_sample : int
+        t.
+
+    >>> import numpy as np
+    >>> TangentProblem(np.ones((4, 3)), np.zeros((2, 2)))
+    LeastSquares(n=4, p=3, truth unknown)
+    """
+
+    outputs_per_sample: int
+
+    def __init__(self, X: FloatArray, y: FloatArray):
+        super().__init__(X, y.ravel())
+        self.outputs_per_sample = y.shape[1]
+
+    @classmethod
+    def of_kernel(cls, features: KernelFeatures, y: FloatArray) -> "TangentProblem":
+        """The problem by the features of the tangent kernel (n t, n t)."""
+        made = cls(features.rows, y)
+        made.reduction = features.reduction(made.y)
+        return made
+
+
+def tangent_kernel(tangents: Tangents, inputs: Any, outputs: int, others: Any = None) -> FloatArray:
+    """K = J(x) J(x')', (n t, m t), between inputs and others, or among themselves.
+
+    Parameters
+    ----------
+    tangents : Tangents
+    inputs : (n, ...)
+    outputs : int
+        t.
+    others : (m, ...), optional
+
+    >>> import torch
+    >>> model = torch.nn.Linear(1, 1, dtype=torch.float64)
+    >>> tangent_kernel(Tangents(model), torch.tensor([[0.0], [2.0]], dtype=torch.float64), 1).tolist()
+    [[1.0, 1.0], [1.0, 5.0]]
+    """
+    signals = layer_signals(tangents, inputs)
+    seen = signals if others is None or signals is None else layer_signals(tangents, others)
+    if signals is not None and seen is not None:
+        kernel = signals[0].between(seen[0])
+        for layer, other in zip(signals[1:], seen[1:], strict=True):
+            kernel += layer.between(other)
+        return kernel
+    return _by_blocks(tangents, inputs, outputs, others)
+
+
+def _by_blocks(tangents: Tangents, inputs: Any, outputs: int, others: Any) -> FloatArray:
+    """The kernel from gradients, of two blocks of samples at a time."""
+    against, is_own = (inputs, True) if others is None else (others, False)
+    height = tangents.height(2 * outputs)
+    kernel = np.empty((outputs * len(inputs), outputs * len(against)))
+    for down in track(_blocks(len(inputs), height), None, "computing the tangent kernel"):
+        rows = tangents.rows(inputs[down])
+        place = slice(outputs * down.start, outputs * down.stop)
+        for across in _blocks(len(against), height):
+            if is_own and across.start < down.start:
+                continue
+            same = is_own and across == down
+            columns = rows if same else tangents.rows(against[across])
+            there = slice(outputs * across.start, outputs * across.stop)
+            kernel[place, there] = rows @ columns.T
+            if is_own and not same:
+                kernel[there, place] = kernel[place, there].T
+    return kernel
+
+
+def _blocks(samples: int, height: int) -> Iterator[slice]:
+    for start in range(0, samples, height):
+        yield slice(start, min(start + height, samples))

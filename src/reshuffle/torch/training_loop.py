@@ -1,24 +1,54 @@
-"""A training loop of torch as a scheme and a recipe."""
+"""Training loops of torch as a scheme and a recipe, read off its optimizer, loader, scheduler and loss."""
 
-from collections.abc import Callable
+import copy
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from reshuffle import _arrays
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import LeastSquares, checked_problem
-from reshuffle.recipe import Recipe, StepLike
+from reshuffle.recipe import Recipe, StepLike, schedules
 from reshuffle.recipe import recipe as recipes
+from reshuffle.recipe.schedules import COUNTED, StepSchedule
 from reshuffle.run import Run, descend
-from reshuffle.schemes import Scheme
-from reshuffle.torch import learning_rates, loaders, plain_sgd
-from reshuffle.torch.tangent_problem import TangentProblem
+from reshuffle.schemes import (
+    Cyclic,
+    FullBatch,
+    GroupReshuffling,
+    SampleReshuffling,
+    SampleWithReplacement,
+    Scheme,
+)
+from reshuffle.schemes.base import rows_of
+from reshuffle.torch.samples import kind, torch_itself
+from reshuffle.torch.tangents import TangentProblem
+
+_READ = ("lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize")
+"""Settings that decide where SGD goes; the others of a group say how it is computed."""
+_KNOWN: Mapping[str, Callable[[Any, float, float, str], StepSchedule]] = {
+    "StepLR": lambda given, step, unit, per: schedules.StepDecay(step, given.step_size, given.gamma, per=per),
+    "ExponentialLR": lambda given, step, unit, per: schedules.ExponentialDecay(step, given.gamma, per=per),
+    "CosineAnnealingLR": lambda given, step, unit, per: schedules.CosineAnnealing(
+        step, given.T_max, unit * given.eta_min, per=per
+    ),
+    "LinearLR": lambda given, step, unit, per: schedules.LinearWarmup(
+        step, given.total_iters, given.start_factor, given.end_factor, per=per
+    ),
+    "ConstantLR": lambda given, step, unit, per: schedules.ConstantWarmup(
+        step, given.total_iters, given.factor, per=per
+    ),
+}
+"""Schedulers that have a schedule here, by the names of their classes; all others are stepped and recorded."""
 
 
 @dataclass(frozen=True)
 class TrainingLoop:
-    """How a training loop visits its samples, and with which steps.
+    """The scheme by which a training loop visits its samples, and its recipe.
 
     Attributes
     ----------
@@ -30,7 +60,7 @@ class TrainingLoop:
     outputs : int
         Numbers per target, likewise.
     unit : float
-        What a learning rate of one is as a step.
+        The step of a learning rate of one.
     """
 
     scheme: Scheme
@@ -41,11 +71,11 @@ class TrainingLoop:
     _sharing: "Callable[[], TrainingLoop] | None" = field(default=None, repr=False, compare=False)
 
     def sharing(self) -> "TrainingLoop":
-        """The same loop for outputs that share their parameters, so that a sample is a row per output."""
+        """The loop for outputs that share their parameters, so that a sample is a row per output."""
         return self if self._sharing is None else self._sharing()
 
     def descend(self, problem: LeastSquares, start: ArrayLike | None = None, **accuracy: Any) -> Run:
-        """What this loop does to a problem.
+        """The run of this loop on a problem.
 
         Parameters
         ----------
@@ -57,14 +87,30 @@ class TrainingLoop:
         **accuracy
             method, rtol, budget and seed, as in `reshuffle.descend`.
         """
-        problem = checked_problem(problem)
+        problem, loop = checked_problem(problem), self
         if isinstance(problem, TangentProblem):
-            return self._lazily(problem, start, accuracy)
-        return self._followed(problem, start, accuracy)
-
-    def _lazily(self, problem: TangentProblem, start: ArrayLike | None, accuracy: dict[str, Any]) -> Run:
-        lazily = self.for_tangents(problem.outputs_per_sample, problem.n // problem.outputs_per_sample)
-        return lazily.sharing()._followed(problem, start, accuracy)
+            per_sample = problem.outputs_per_sample
+            loop = self.for_tangents(per_sample, problem.n // per_sample).sharing()
+        if problem.n != loop.samples:
+            raise ValueError(
+                f"problem must have the {loop.samples} rows of the loader, but it has {problem.n}."
+            )
+        if (problem.outputs or 1) != loop.outputs:
+            raise ValueError(
+                f"problem must have {loop.outputs} outputs, as the targets of the loader do, but it has "
+                f"{problem.outputs or 1}."
+            )
+        made = loop.recipe
+        return descend(
+            problem,
+            loop.scheme,
+            made.schedule,
+            start=start,
+            penalty=made.penalty,
+            momentum=made.momentum,
+            nesterov=made.nesterov,
+            **accuracy,
+        )
 
     def for_tangents(self, outputs: int, samples: int) -> "TrainingLoop":
         """Return the loop itself, if it is one for a linearized network of so many outputs and samples."""
@@ -80,32 +126,10 @@ class TrainingLoop:
             )
         if self.recipe.penalty:
             raise UnsupportedError(
-                "weight_decay must be 0 for a linearized network, but the optimizer has one: it pulls the weights "
+                "weight_decay must be 0 for a linearized network, but the optimizer has one: it draws the weights "
                 "to zero, and not to where they began."
             )
         return self
-
-    def _followed(self, problem: LeastSquares, start: ArrayLike | None, accuracy: dict[str, Any]) -> Run:
-        if problem.n != self.samples:
-            raise ValueError(
-                f"problem must have the {self.samples} rows of the loader, but it has {problem.n}."
-            )
-        if (problem.outputs or 1) != self.outputs:
-            raise ValueError(
-                f"problem must have {self.outputs} outputs, as the targets of the loader do, but it has "
-                f"{problem.outputs or 1}."
-            )
-        schedule = self.recipe.schedule
-        return descend(
-            problem,
-            self.scheme,
-            schedule,
-            start=start,
-            penalty=self.recipe.penalty,
-            momentum=self.recipe.momentum,
-            nesterov=self.recipe.nesterov,
-            **accuracy,
-        )
 
 
 def recipe(
@@ -117,7 +141,7 @@ def recipe(
     per: str = "epoch",
     outputs: int | None = None,
 ) -> TrainingLoop:
-    """Read off torch's own objects what a training loop of squared loss does.
+    """Read the scheme and the recipe of a training loop of squared loss off torch's own objects.
 
     nn.MSELoss averages over rows and the t outputs and does not halve: its gradient is 2/t times
     X_b'(X_b b - y_b) / m_b, so that the step is 2 lr / t, and the penalty t weight_decay / 2. Where it sums
@@ -157,23 +181,312 @@ def recipe(
     >>> loop.descend(problem).training_loss([0, 5]).round(4)
     array([1.1678, 0.4405])
     """
-    settings, is_mean = plain_sgd.descent(optimizer), plain_sgd.averages(loss)
-    visited, count = loaders.visits(loader), loaders.outputs(loader, outputs)
+    settings, is_mean = _sgd_settings(optimizer), _averages(loss)
+    order, count = _loader_order(loader), _outputs(loader, outputs)
 
     def loop(
-        visits: loaders.Visits, outputs: int, sharing: Callable[[], TrainingLoop] | None
+        order: LoaderOrder, outputs: int, sharing: Callable[[], TrainingLoop] | None = None
     ) -> TrainingLoop:
-        scheme = visits.averaged() if is_mean else visits.summed()
-        unit = 2 * (1 / outputs if is_mean else visits.rows_per_visit)
-        step: StepLike = unit * settings.learning_rate
+        scheme, rows = order.made(is_mean), order.rows * order.samples
+        unit = 2 * (1 / outputs if is_mean else order.rows_per_visit)
+        step: StepLike = unit * settings["lr"]
         if scheduler is not None:
-            step = learning_rates.schedule(scheduler, optimizer, unit, per)
-        steps = scheme.steps(visits.rows * visits.samples)
+            step = _schedule(scheduler, optimizer, unit, per)
         made = recipes.checked(
-            step, None, settings.weight_decay / unit, settings.momentum, steps, settings.nesterov
+            step,
+            None,
+            settings["weight_decay"] / unit,
+            settings["momentum"],
+            scheme.steps(rows),
+            bool(settings["nesterov"]),
         )
-        return TrainingLoop(scheme, made, visits.rows * visits.samples, outputs, unit, sharing)
+        return TrainingLoop(scheme, made, rows, outputs, unit, sharing)
 
     if count == 1:
-        return loop(visited, 1, None)
-    return loop(visited, count, lambda: loop(replace(visited, rows=count), 1, None))
+        return loop(order, 1)
+    return loop(order, count, lambda: loop(replace(order, rows=count), 1))
+
+
+def _sgd_settings(optimizer: Any) -> dict[str, float]:
+    """The settings of torch.optim.SGD, which must be the same for all of its parameters.
+
+    >>> _sgd_settings(torch_itself().optim.Adam([torch_itself().zeros(3)]))
+    Traceback (most recent call last):
+    ...
+    reshuffle.errors.UnsupportedError: the optimizer must be torch.optim.SGD, whose steps are linear in the
+    gradient, but it is Adam, whose steps are not; train it, or ask about SGD.
+    """
+    torch = torch_itself()
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise TypeError(f"optimizer must be a torch.optim.Optimizer, but it is a {kind(optimizer)}.")
+    # A class that inherits from SGD may do anything else in its steps.
+    if type(optimizer) is not torch.optim.SGD:
+        raise UnsupportedError(
+            "the optimizer must be torch.optim.SGD, whose steps are linear in the gradient, but it is "
+            f"{kind(optimizer)}, whose steps are not; train it, or ask about SGD."
+        )
+    found = {name: _common(optimizer.param_groups, name) for name in _READ}
+    if found["maximize"]:
+        raise UnsupportedError("the optimizer must minimise, but it was made with maximize=True.")
+    if found["momentum"] and found["dampening"]:
+        # torch damps every gradient but the first one, which no constant recipe does.
+        raise UnsupportedError(
+            f"dampening must be 0 with momentum, but it is {found['dampening']:g}: torch does not damp the first "
+            "gradient, and no constant recipe equals that; nearly the same is dampening=0 with a learning rate of "
+            f"{found['lr'] * (1 - found['dampening']):g}."
+        )
+    return found
+
+
+def _common(groups: list[dict[str, Any]], name: str) -> float:
+    """A setting of all parameter groups; a learning rate may be a tensor of one entry."""
+    values = [float(group[name]) for group in groups]
+    if len(set(values)) > 1:
+        raise UnsupportedError(
+            f"all parameter groups of the optimizer must have the same {name}, but they have "
+            f"{', '.join(map(str, values))}; one recipe describes parameters that are treated alike."
+        )
+    return values[0]
+
+
+def _averages(loss: Any) -> bool:
+    """True if a squared loss is a mean over rows and outputs, False if it is a sum; None is nn.MSELoss().
+
+    >>> _averages(torch_itself().nn.CrossEntropyLoss())
+    Traceback (most recent call last):
+    ...
+    reshuffle.errors.UnsupportedError: loss must be squared, torch.nn.MSELoss or torch.nn.functional.mse_loss, but
+    it is CrossEntropyLoss: what is answered here is exact for squared loss alone.
+    """
+    torch = torch_itself()
+    if loss is None or loss is torch.nn.functional.mse_loss:
+        return True
+    if type(loss) is not torch.nn.MSELoss:
+        name = loss if isinstance(loss, str) else getattr(loss, "__name__", kind(loss))
+        raise UnsupportedError(
+            "loss must be squared, torch.nn.MSELoss or torch.nn.functional.mse_loss, but it is "
+            f"{name}: what is answered here is exact for squared loss alone."
+        )
+    if loss.reduction not in ("mean", "sum"):
+        raise UnsupportedError(
+            f'the reduction of the loss must be "mean" or "sum", one number, but it is {loss.reduction!r}.'
+        )
+    return bool(loss.reduction == "mean")
+
+
+@dataclass(frozen=True)
+class LoaderOrder:
+    """The order in which a loader visits its samples in an epoch.
+
+    Attributes
+    ----------
+    scheme : type of scheme
+        Of the order of the samples.
+    partition : Cyclic
+        Of the ordered samples into batches.
+    samples : int
+    rows : int
+        Rows per sample: more than one where its outputs share their parameters.
+    """
+
+    scheme: type[Scheme]
+    partition: Cyclic
+    samples: int
+    rows: int = 1
+
+    @property
+    def rows_per_visit(self) -> float:
+        """The mean number of rows of a batch."""
+        return float(self.rows * self.partition.sizes(self.samples).mean())
+
+    def made(self, is_mean: bool) -> Scheme:
+        """The scheme where the loss of a batch is a mean over its rows, or a sum, where all rows weigh alike."""
+        cut, rows, sizes = self.partition, self.rows, self.partition.sizes(self.samples)
+        replaces, is_even = self.scheme is SampleWithReplacement, sizes.min() == sizes.max()
+        if sizes[0] == self.samples and not replaces:
+            return FullBatch()
+        normalize = "own" if is_mean or is_even else "equal"
+        if cut.is_explicit:
+            return Cyclic([rows_of(part, rows) for part in cut.partition(self.samples)], normalize=normalize)
+        assert cut.batch_size is not None
+        if replaces and rows > 1:
+            raise UnsupportedError(
+                "samples whose outputs share their parameters must be visited without replacement, but the "
+                "loader's sampler draws with it; use shuffle=True, or shuffle=False."
+            )
+        if replaces and normalize == "equal":
+            raise UnsupportedError(
+                "a loss that is summed over draws with replacement must have batches of one size, but the last has "
+                f'{sizes[-1]} rows and the others {sizes[0]}; use drop_last=True, or reduction="mean".'
+            )
+        if replaces:
+            return SampleWithReplacement(batch_size=cut.batch_size, drop_last=cut.drop_last)
+        options: dict[str, Any] = {"drop_last": cut.drop_last, "normalize": normalize}
+        if self.scheme is SampleReshuffling and rows > 1:
+            return GroupReshuffling(rows, batch_size=cut.batch_size, **options)
+        return self.scheme(batch_size=rows * cut.batch_size, **options)
+
+
+def _loader_order(loader: Any) -> LoaderOrder:
+    """The order of a torch.utils.data.DataLoader."""
+    torch = torch_itself()
+    if not isinstance(loader, torch.utils.data.DataLoader):
+        raise TypeError(f"loader must be a torch.utils.data.DataLoader, but it is a {kind(loader)}.")
+    if isinstance(loader.dataset, torch.utils.data.IterableDataset):
+        raise UnsupportedError(
+            "the loader's dataset must have a length and be indexed, but it is an IterableDataset, whose order and "
+            "length are its own affair; collect its samples in a TensorDataset."
+        )
+    cutter = loader.batch_sampler
+    if cutter is None:
+        raise UnsupportedError(
+            "the loader must make batches, but its batch_size is None; give a batch_size, or batch_size=1."
+        )
+    if isinstance(cutter, (list, tuple)):
+        return _listed(cutter, len(loader.dataset))
+    if type(cutter) is not torch.utils.data.BatchSampler:
+        raise UnsupportedError(
+            f"the loader's batch_sampler must be torch's own, or a list of lists of rows, but it is a "
+            f"{kind(cutter)}, whose order cannot be read off; describe it by a scheme of reshuffle."
+        )
+    scheme, samples = _order(cutter.sampler, len(loader.dataset))
+    cut = Cyclic(batch_size=cutter.batch_size, drop_last=bool(cutter.drop_last))
+    # Refused here if there are fewer rows than a batch takes, and these are dropped.
+    cut.sizes(samples)
+    return LoaderOrder(scheme, cut, samples)
+
+
+def _order(sampler: Any, length: int) -> tuple[type[Scheme], int]:
+    """The scheme of a sampler, and the number of its samples."""
+    utils = torch_itself().utils.data
+    if type(sampler) is utils.SequentialSampler:
+        return Cyclic, length
+    if type(sampler) is utils.SubsetRandomSampler:
+        return SampleReshuffling, len(sampler)
+    if type(sampler) is utils.RandomSampler:
+        if sampler.num_samples != length:
+            raise UnsupportedError(
+                f"the loader's sampler must draw as many samples as there are, {length}, but its num_samples is "
+                f"{sampler.num_samples}; an epoch is one turn of all of them."
+            )
+        return (SampleWithReplacement if sampler.replacement else SampleReshuffling), length
+    raise UnsupportedError(
+        "the loader's sampler must be a SequentialSampler, RandomSampler or SubsetRandomSampler, but it is "
+        f"a {kind(sampler)}, whose samples are not all visited alike; describe it by a scheme of reshuffle."
+    )
+
+
+def _listed(batches: Any, length: int) -> LoaderOrder:
+    rows = tuple(tuple(int(row) for row in batch) for batch in batches)
+    samples = len(np.unique(np.concatenate(rows))) if rows else 0
+    if samples != length or sum(map(len, rows)) != length:
+        raise UnsupportedError(
+            f"a list of batches must name each of the {length} samples once, but it names {sum(map(len, rows))}, "
+            f"of which {samples} are different."
+        )
+    return LoaderOrder(Cyclic, Cyclic([list(batch) for batch in rows]), length)
+
+
+def _outputs(loader: Any, given: int | None) -> int:
+    """Numbers per target, over which nn.MSELoss averages as over the rows."""
+    if given is not None:
+        return _arrays.whole_number("outputs", given, 1)
+    sample = loader.dataset[0]
+    if not (isinstance(sample, (list, tuple)) and len(sample) == 2):
+        length = f" of {len(sample)}" if isinstance(sample, (list, tuple)) else ""
+        raise UnsupportedError(
+            "the loader's dataset must hold pairs (features, target), but its first entry is "
+            f"a {kind(sample)}{length}."
+        )
+    target = np.asarray(sample[1])
+    if target.dtype.kind in "iub":
+        raise ValueError(
+            "outputs must be given where targets are whole numbers, as classes are: how many numbers does the loop "
+            "make of one? For ten classes, one output each, outputs=10."
+        )
+    return int(target.size)
+
+
+def _schedule(scheduler: Any, optimizer: Any, unit: float, per: str) -> StepSchedule:
+    """The steps of a scheduler, which is stepped per epoch or per visit, in units of the step of lr=1."""
+    torch = torch_itself()
+    per = _arrays.choice("per", per, COUNTED)
+    if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+        raise UnsupportedError(
+            "the scheduler must set learning rates that are known beforehand, but ReduceLROnPlateau waits for what "
+            "training measures; give the steps as a schedule of reshuffle.schedules."
+        )
+    if not isinstance(scheduler, torch.optim.lr_scheduler.LRScheduler):
+        raise TypeError(f"scheduler must be one of torch.optim.lr_scheduler, but it is a {kind(scheduler)}.")
+    if scheduler.optimizer is not optimizer:
+        raise ValueError(
+            "scheduler must set the learning rate of this optimizer, but it was made for another one."
+        )
+    done = _steps_done(scheduler)
+    if done:
+        raise ValueError(
+            "scheduler must be as it was made, so that training is described from its start, but it was stepped "
+            f"{done} times; make it anew."
+        )
+    known = _KNOWN.get(kind(scheduler)) if type(scheduler).__module__.startswith("torch.") else None
+    if known is None:
+        return RecordedRates(scheduler, unit, per)
+    return known(scheduler, unit * float(scheduler.base_lrs[0]), unit, per)
+
+
+def _steps_done(scheduler: Any) -> int:
+    """The number of steps of a scheduler; a ChainedScheduler leaves the counting to its parts."""
+    if hasattr(scheduler, "last_epoch"):
+        return int(scheduler.last_epoch)
+    return max(map(_steps_done, scheduler._schedulers))
+
+
+class RecordedRates(StepSchedule):
+    """The learning rates of any scheduler, found by stepping a copy of it with an optimizer that does nothing."""
+
+    def __init__(self, scheduler: Any, unit: float, per: str):
+        torch = torch_itself()
+        self._unit, self._per, self._name = unit, per, kind(scheduler)
+        group = {key: value for key, value in scheduler.optimizer.param_groups[0].items() if key != "params"}
+        idle = torch.optim.SGD([{"params": [torch.zeros(1)], **group}])
+        # Copies of the scheduler's parts, and of the schedulers that it consists of, share the idle optimizer.
+        self._copy = copy.deepcopy(scheduler, {id(scheduler.optimizer): idle})
+        self._group = idle.param_groups[0]
+        self._constant = self._others()
+        self._rates = [float(self._group["lr"])]
+        self._last: float = float(getattr(scheduler, "total_steps", None) or "inf")
+        self._record(1)
+
+    def __repr__(self) -> str:
+        return f"the learning rates of {self._name} per {self._per}"
+
+    @property
+    def per(self) -> str:
+        """The unit of counting: "epoch" or "visit"."""
+        return self._per
+
+    @property
+    def length(self) -> float:
+        """The number of steps: OneCycleLR ends."""
+        return self._last
+
+    def __call__(self, count: int) -> float:
+        """The step after `count` others."""
+        self._record(count)
+        return self._unit * self._rates[count]
+
+    def _others(self) -> tuple[Any, ...]:
+        return tuple(self._group[name] for name in ("momentum", "weight_decay", "dampening", "nesterov"))
+
+    def _record(self, count: int) -> None:
+        while len(self._rates) <= count < self._last:
+            # torch warns of schedulers that are stepped where nothing is trained, which is what is done here.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)
+                self._copy.step()
+            if self._others() != self._constant:
+                raise UnsupportedError(
+                    f"the scheduler must change the learning rate alone, but {self._name} changes the momentum "
+                    "too; make it with cycle_momentum=False."
+                )
+            self._rates.append(float(self._group["lr"]))

@@ -10,7 +10,7 @@ from reshuffle.free.laws.law import Law
 
 
 class Factor(Protocol):
-    """What elements are made of: whatever can be added and multiplied, such as variables and matrices."""
+    """A factor of an element: anything that can be added and multiplied, such as a variable or a matrix."""
 
     def __add__(self, other: Any, /) -> Any: ...
     def __mul__(self, other: Any, /) -> Any: ...
@@ -18,7 +18,7 @@ class Factor(Protocol):
 
 
 class Element(ABC):
-    """What `variables` takes beside laws: a variable that is no self-adjoint one, as an expression of such."""
+    """A variable that is not self-adjoint, as an expression of self-adjoint ones; `variables` takes it."""
 
     @property
     @abstractmethod

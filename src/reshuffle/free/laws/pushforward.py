@@ -31,7 +31,7 @@ class Piece:
 
     @property
     def flat(self) -> bool:
-        """Whether f is constant here, which makes an atom."""
+        """True where f is constant, which makes an atom."""
         return self.at_low == self.at_high
 
     @property
@@ -251,7 +251,7 @@ class Corner(Law):
 
     @property
     def atoms(self) -> Pairs:
-        """Those of the base, with less mass at 0, or more."""
+        """The atoms of the base, with less mass at 0, or more."""
         masses = dict(self.base.atoms)
         masses[0.0] = masses.get(0.0, 0.0) - (1 - self.rank)
         return tuple((x, m / self.rank) for x, m in sorted(masses.items()) if m > 1e-9 * self.rank)

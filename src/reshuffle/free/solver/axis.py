@@ -73,7 +73,7 @@ class KnownSolutions:
     edges : (m,)
         Where the spectrum ends, sorted. Beside one the unknowns are analytic in the root of the distance to it.
     folds : (k,)
-        Those edges at which the unknowns are known too: there the Jacobian is singular.
+        The edges at which the unknowns are known: there the Jacobian is singular.
     """
 
     def __init__(self, unknowns: int):
@@ -177,7 +177,7 @@ def interpolated(x: Real, nodes: Real, values: Complex) -> Complex:
 
 @dataclass(frozen=True)
 class Folds:
-    """Where curves of solutions turn back, and how they leave.
+    """Points at which two solutions meet, and their directions there.
 
     Attributes
     ----------
@@ -367,7 +367,7 @@ class AxisSolver:
 
     @property
     def points(self) -> Real:
-        """What is remembered, sorted."""
+        """The points with known solutions, sorted."""
         return self.known.points
 
     def solve(self, x: Real) -> AxisSolution:

@@ -91,7 +91,7 @@ def land(system: FixedPoint, z: Complex, guess: Complex, spread: Real, corner: i
 
 @dataclass
 class _Corrected:
-    """What Newton found: unknowns, their slope along the path, resolvents, errors and success."""
+    """Result of Newton's method: unknowns, their slope along the path, resolvents, errors and success."""
 
     unknowns: Complex
     slope: Complex

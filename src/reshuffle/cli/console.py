@@ -1,4 +1,4 @@
-"""What a command says on standard error: errors as one line, with an exit code, and that it still works."""
+"""Standard error: failures as one line with an exit code, in the options of the command, and lines of progress."""
 
 import errno
 import os
@@ -31,9 +31,8 @@ _MEANT = {
     "--lr": ("--step", "--alpha"),
     "--learning-rate": ("--step", "--alpha"),
     "--eta": ("--step", "--alpha"),
-    "--weight-decay": ("--penalty",),
-    "--lambda": ("--penalty",),
-    "--ridge": ("--penalty",),
+    "--lambda": ("--weight-decay",),
+    "--ridge": ("--weight-decay",),
     "--runs": ("--simulate",),
     "--sigma": ("--noise",),
     "--label": ("--target",),
@@ -44,24 +43,26 @@ _MEANT = {
 
 _commands: list[tuple["App", list[str]]] = []
 """The application and the arguments that are worked on."""
+_FORMER = {"--penalty": "--weight-decay", "--ask": "--metrics", "--step-size": "--step"}
+"""Former spellings of options, which are still accepted."""
 
-_GLANCE = 0.25
-"""Seconds between two looks at the clock."""
+_INTERVAL = 0.25
+"""Seconds between two checks whether a line is due."""
 _over = Event()
-"""Whether the command that is watched needs no more lines of progress."""
+"""Set once the command needs no more lines of progress."""
 
 
-class InputError(ValueError):
+class InputError(Worded, ValueError):
     """What the user asked for cannot be: the message names the option, what is allowed, and what was given."""
 
 
 def guarded(app: "App", arguments: list[str]) -> int:
     """Run the application and turn whatever it raises into a line and an exit code."""
     if sys.stderr is None:
-        # `2>&-`: without this, print(file=None) would send complaints to standard output.
+        # `2>&-`: without this, print(file=None) would send messages to standard output.
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for as long as the process lives
     if sys.stdout is None:
-        return _complain(f"{STANDARD_OUTPUT} is closed; send it to a file, or to {os.devnull}.", FAILED)
+        return _fail(f"{STANDARD_OUTPUT} is closed; send it to a file, or to {os.devnull}.", FAILED)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             # A terminal that cannot show a sign gets a question mark, not an exception.
@@ -72,10 +73,15 @@ def guarded(app: "App", arguments: list[str]) -> int:
         try:
             # Whatever is written to a file says so itself.
             with writing(STANDARD_OUTPUT), watched():
-                app(arguments, exit_on_error=False, print_error=False, result_action="return_none")
+                app(
+                    [_renamed(argument) for argument in arguments],
+                    exit_on_error=False,
+                    print_error=False,
+                    result_action="return_none",
+                )
                 sys.stdout.flush()
         except KeyboardInterrupt as interruption:
-            return _complain(" ".join(map(str, interruption.args)) or "interrupted.", INTERRUPTED)
+            return _fail(" ".join(map(str, interruption.args)) or "interrupted.", INTERRUPTED)
         except BrokenPipeError:
             # The reader, such as `head`, has had enough.
             _abandon_standard_output()
@@ -83,18 +89,34 @@ def guarded(app: "App", arguments: list[str]) -> int:
         except Exception as error:
             if isinstance(error, OSError) and error.filename == STANDARD_OUTPUT:
                 _abandon_standard_output()
-            return _complain(*explain(error))
+            return _fail(*explain(error))
     return 0
 
 
 def words() -> dict[str, str]:
-    """Arguments of the library as options of the command that runs."""
+    """Arguments of the library as options of the command that runs, as they were spelled."""
     found = {"critical_step": "the critical one, which reshuffle stability prints"}
     for app, arguments in _commands:
         *_, command = app.parse_commands(arguments)[1]
-        for option in command.assemble_argument_collection():
-            found |= {name.removeprefix("--").replace("-", "_"): name for name in option.names}
+        options = [] if command.default_command is None else command.assemble_argument_collection()
+        for name in (name for option in options for name in option.names if name.startswith("--")):
+            found[_as_argument(name)] = name
+        for typed in (argument.partition("=")[0] for argument in arguments):
+            if typed in _FORMER:
+                found[_as_argument(_FORMER[typed])] = typed
+    if "weight_decay" in found:
+        found["penalty"] = found["weight_decay"]
     return found
+
+
+def _as_argument(option: str) -> str:
+    return option.removeprefix("--").replace("-", "_")
+
+
+def _renamed(argument: str) -> str:
+    """An option in its present spelling."""
+    option, sign, value = argument.partition("=")
+    return _FORMER.get(option, option) + sign + value
 
 
 @contextmanager
@@ -119,7 +141,7 @@ def hush() -> None:
 
 
 def _watch(begin: float) -> None:
-    while not _over.wait(_GLANCE):
+    while not _over.wait(_INTERVAL):
         lines = _lines()
         if lines is not None:
             lines.command = begin
@@ -177,6 +199,16 @@ def explain(error: Exception) -> tuple[str, int]:
     return f"unexpected {type(error).__name__}: {error}", FAILED
 
 
+def reason_of(error: Exception) -> str:
+    """Why a question has no answer: the message without its advice.
+
+    >>> reason_of(BudgetError("batches is 8, but at most 4 are allowed.", hint=("fewer batches",)))
+    'batches is 8, but at most 4 are allowed'
+    """
+    message = error.worded(words(), with_hint=False) if isinstance(error, Worded) else explain(error)[0]
+    return message.partition("; try ")[0].rstrip(".")
+
+
 def warn(message: str) -> None:
     """Tell, on standard error, what may not be meant."""
     print(f"reshuffle: warning: {' '.join(message.split())}", file=sys.stderr)
@@ -191,12 +223,13 @@ def _suggestion(error: "CycloptsError") -> str | None:
     given = (error.token.keyword or error.token.value).partition("=")[0]
     known = {name for argument in error.argument_collection for name in argument.names}
     for meant in _MEANT.get(given.lower(), ()):
-        if meant in known:
+        # In limits, --step is that of another question.
+        if meant in known and not (meant == "--step" and "--one-pass" in known):
             return f"Unknown option: {given}. Did you mean {meant}?"
     return None
 
 
-def _complain(message: str, code: int) -> int:
+def _fail(message: str, code: int) -> int:
     print(f"reshuffle: {' '.join(message.split())}", file=sys.stderr)
     return code
 

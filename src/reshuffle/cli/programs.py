@@ -4,9 +4,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from reshuffle.cli.advice_data import AdviceData
-from reshuffle.cli.output import number
+from reshuffle.cli.reader import Data
+from reshuffle.cli.render import number
+
+if TYPE_CHECKING:
+    import reshuffle as rs
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,18 @@ class Numbers:
     standardizes: bool = True
 
 
-def torch_program(data: AdviceData, numbers: Numbers, test: str | None) -> str:
+def of_plan(data: Data, plan: "rs.Plan", test: str | None, *, standardizes: bool = True) -> dict[str, str]:
+    """Programs that train as a plan recommends."""
+    best = plan.best
+    size = None if best.batch_size == plan.run.problem.n else best.batch_size
+    numbers = Numbers(size, best.step, best.epochs, best.momentum, best.penalty, standardizes)
+    return {
+        "torch": torch_program(data, numbers, test),
+        "scikit_learn": scikit_learn_program(data, numbers, test),
+    }
+
+
+def torch_program(data: Data, numbers: Numbers, test: str | None) -> str:
     """Train once in torch, from zero, on centred features, and look at held-out rows if there are any."""
     n, p = data.X.shape
     t = len(data.targets)
@@ -63,7 +78,7 @@ def torch_program(data: AdviceData, numbers: Numbers, test: str | None) -> str:
     return "\n".join([*lines, *_testing(data, test, "predict(X_test)")]) + "\n"
 
 
-def scikit_learn_program(data: AdviceData, numbers: Numbers, test: str | None) -> str:
+def scikit_learn_program(data: Data, numbers: Numbers, test: str | None) -> str:
     """The mean of all such trainings, without training, as an estimator."""
     settings = [
         f"batch_size={numbers.batch_size}",
@@ -95,15 +110,18 @@ def _text(value: float) -> str:
     return repr(float(f"{value:.6g}"))
 
 
-def reading(data: AdviceData) -> list[str]:
+def reading(data: Data) -> list[str]:
     """Lines that make X and y, with the columns in our order."""
     lines = _table("table", data.path, data)
+    if data.filled:
+        medians = ", ".join(f"{_quoted(name)}: {value!r}" for name, value in data.filled.items())
+        lines.append(f"table = table.fillna({{{medians}}})")
     away = [*data.targets, *data.dropped, *data.constant]
     lines.append(f"X, y = table.drop(columns={_list(away)}), table[{_list(data.targets)}]")
     return lines + [f"X = {_encoded('X', data)}"] * bool(data.encoded)
 
 
-def _testing(data: AdviceData, test: str | None, prediction: str) -> list[str]:
+def _testing(data: Data, test: str | None, prediction: str) -> list[str]:
     if test is None:
         return []
     taken = "test[X.columns]"
@@ -118,23 +136,24 @@ def _testing(data: AdviceData, test: str | None, prediction: str) -> list[str]:
     ]
 
 
-def _table(name: str, path: str, data: AdviceData) -> list[str]:
+def _table(name: str, path: str, data: Data) -> list[str]:
     """Lines that read a file as it was read here."""
     words = "{" + ", ".join(f"{_quoted(column)}: str" for column in data.encoded) + "}"
     as_words = f".astype({words})" * bool(data.encoded)
+    assert data.table is not None
     if Path(path).suffix.lower() == ".parquet":
         return [f"{name} = pd.read_parquet({_quoted(path)}){as_words}"]
     settings = [
         _quoted(path),
-        *[f"sep={data.separator!r}"] * (data.separator != ","),
-        *['decimal=","'] * data.has_decimal_commas,
-        *[f"dtype={words}"] * (bool(data.encoded) and not data.is_padded),
+        *[f"sep={data.table.separator!r}"] * (data.table.separator != ","),
+        *['decimal=","'] * data.table.has_decimal_commas,
+        *[f"dtype={words}"] * (bool(data.encoded) and not data.table.is_padded),
     ]
     line = f"{name} = pd.read_csv({', '.join(settings)})"
-    return [line + f".rename(columns=str.strip){as_words}" * data.is_padded]
+    return [line + f".rename(columns=str.strip){as_words}" * data.table.is_padded]
 
 
-def _encoded(name: str, data: AdviceData) -> str:
+def _encoded(name: str, data: Data) -> str:
     return f"pd.get_dummies({name}, columns={_list(list(data.encoded))}, dtype=float)"
 
 

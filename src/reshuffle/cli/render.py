@@ -1,4 +1,4 @@
-"""An answer as a table, a sketch in the terminal, a picture, CSV and JSON."""
+"""One renderer for the answers of all commands: a table and a sketch in the terminal, CSV, JSON and a picture."""
 
 import csv
 import io
@@ -6,12 +6,12 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reshuffle.cli.complaints import InputError, writing
+from reshuffle.cli.console import InputError, writing
 from reshuffle.cli.options import OutputOptions
 from reshuffle.cli.terminal import Series, sketch, table
 
@@ -19,48 +19,73 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 PICTURES = (".png", ".svg", ".pdf")
+_FAR = 30
+"""Epochs or steps from which on their axis is logarithmic."""
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a command found, in every form.
+    """What a command found.
 
     Attributes
     ----------
-    title, headings, rows :
-        The readable table.
+    command, title : str
+    rows : list of dict
+        The readable table: a row each, by heading. Cells are text, numbers, flags, or pairs of a number and its
+        error.
     data : dict
         Everything, for JSON.
     columns : mapping
-        The curves, for CSV: names and columns of equal length.
-    draw : function
-        Makes the picture, when one is wanted.
+        The tidy table, for CSV: names and columns of equal length.
     keys : int
         How many of the first columns tell the rows apart: they stay in sight where a table is too wide.
-    series, xlabel, ylabel, from_zero, far :
-        What is sketched in the terminal, whether zero must be in sight, and whether the points reach so far that
-        their axis is logarithmic.
+    series : list of Series
+        The curves that are sketched and drawn.
+    xlabel, ylabel, levels, from_zero :
+        The axes, horizontal lines by name, and whether zero must be in sight.
     remarks, notes : lists of str
         Lines above the table and below it.
     code : list of str
         Programs, printed last as they are.
+    draw : callable, optional
+        Makes the picture, where it has more than the series.
     """
 
+    command: str
     title: str
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    rows: Sequence[Mapping[str, Any]]
     data: dict[str, Any]
     columns: Mapping[str, Any]
-    draw: Callable[[], "Picture"]
-    series: Sequence[Series]
-    xlabel: str
-    ylabel: str
+    series: Sequence[Series] = ()
+    xlabel: str = "epochs"
+    ylabel: str = ""
     keys: int = 1
-    remarks: Sequence[str] = field(default_factory=list)
-    notes: Sequence[str] = field(default_factory=list)
-    code: Sequence[str] = field(default_factory=list)
+    levels: Mapping[str, float] = field(default_factory=dict)
     from_zero: bool = False
-    far: bool = False
+    remarks: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    code: Sequence[str] = ()
+    draw: "Callable[[], Picture] | None" = None
+
+    @property
+    def headings(self) -> list[str]:
+        """The headings of the readable table."""
+        return list(dict.fromkeys(heading for row in self.rows for heading in row))
+
+    @property
+    def cells(self) -> list[list[str]]:
+        """Its cells as text."""
+        return [[cell(row.get(heading)) for heading in self.headings] for row in self.rows]
+
+    @property
+    def is_far(self) -> bool:
+        """Whether the points reach so far that their axis is logarithmic."""
+        last = max((float(one.x[-1]) for one in self.series if len(one.x)), default=0.0)
+        return self.xlabel in ("epochs", "steps") and last > _FAR
+
+    def picture(self) -> "Picture":
+        """Draw it."""
+        return _picture(self) if self.draw is None else self.draw()
 
 
 def check(options: OutputOptions, **inputs: str | None) -> None:
@@ -92,7 +117,7 @@ def check(options: OutputOptions, **inputs: str | None) -> None:
 
 
 def _are_the_same(first: Path, second: Path) -> bool:
-    """Whether two paths are one file, however they are spelled; devices such as /dev/null may be shared."""
+    """True if two paths are one file, however they are spelled; devices such as /dev/null may be shared."""
     if first.exists() and second.exists():
         return first.samefile(second) and first.is_file()
     # realpath, unlike Path.resolve before Python 3.13, returns from loops of links.
@@ -107,10 +132,10 @@ def require_pictures() -> None:
 
 
 def deliver(answer: Answer, options: OutputOptions) -> None:
-    """Write the files, and print: JSON or CSV alone where asked for on standard output, else the table."""
+    """Write the files that are wanted, and print the answer, unless a file is standard output."""
     if options.plot is not None:
         with writing(options.plot):
-            answer.draw().savefig(options.plot)
+            answer.picture().savefig(options.plot)
     for destination, text in ((options.csv, csv_text), (options.json, json_text)):
         if destination is not None and destination != "-":
             with writing(destination):
@@ -123,7 +148,10 @@ def deliver(answer: Answer, options: OutputOptions) -> None:
 
 def json_text(answer: Answer) -> str:
     """The data as strict JSON: what is infinite is the string "inf", what is not a number null."""
-    return json.dumps(plain(answer.data), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    import reshuffle as rs
+
+    data = {"command": answer.command, "version": rs.__version__, **answer.data}
+    return json.dumps(plain(data), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def csv_text(answer: Answer) -> str:
@@ -144,13 +172,37 @@ def plain(value: Any) -> Any:
     """
     if hasattr(value, "tolist"):
         value = value.tolist()
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {name: plain(entry) for name, entry in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else "inf" if value > 0 else "-inf"
     return value
+
+
+def tidy(records: Iterable[Mapping[str, Any]], paths: Mapping[str, str]) -> dict[str, list[Any]]:
+    """Columns of records that hold arrays of equal length, in which numbers are repeated; "a.b" is b within a.
+
+    >>> tidy([{"batches": 2, "risk": {"total": [0.5, 0.25]}}], {"batches": "batches", "risk": "risk.total"})
+    {'batches': [2, 2], 'risk': [0.5, 0.25]}
+    """
+    columns: dict[str, list[Any]] = {name: [] for name in paths}
+    for record in records:
+        found: dict[str, Any] = {}
+        for name, path in paths.items():
+            value: Any = record
+            for part in path.split("."):
+                value = None if value is None else value[part]
+            found[name] = value
+        lengths = [
+            len(value) for value in found.values() if hasattr(value, "__len__") and not isinstance(value, str)
+        ]
+        length = max(lengths, default=1)
+        for name, value in found.items():
+            is_array = hasattr(value, "__len__") and not isinstance(value, str)
+            columns[name] += list(value) if is_array else [value] * length
+    return columns
 
 
 def number(value: float, digits: int = 6) -> str:
@@ -179,6 +231,63 @@ def uncertain(value: float, error: float) -> str:
     return plus_minus(value, error)
 
 
+def cell(value: Any) -> str:
+    """A cell of the readable table.
+
+    >>> cell(True), cell(None), cell(3), cell((0.61478912, 0.0012))
+    ('yes', '', '3', '0.6148 ± 0.0012')
+    """
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, tuple):
+        return uncertain(float(value[0]), float(value[1]))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value) if isinstance(value, int) else number(float(value))
+
+
+def _picture(answer: Answer) -> "Picture":
+    """The series, the best point and the simulated band of each, and the levels."""
+    import numpy as np
+    from matplotlib.ticker import MaxNLocator
+
+    from reshuffle import plotting
+
+    picture = plotting.figure(6.8, 4.2)
+    ax = picture.add_subplot()
+    for place, one in enumerate(answer.series):
+        colour = one.colour or plotting.COLOURS[place % len(plotting.COLOURS)]
+        if one.band is not None:
+            label = "simulated ± 2 s.e." if one is answer.series[0] else None
+            low, high = one.band[0] - one.band[1], one.band[0] + one.band[1]
+            ax.fill_between(one.x, low, high, color=colour, alpha=0.25, linewidth=0, label=label)
+        known = np.where(np.isfinite(one.y), one.y, np.nan)
+        style: dict[str, Any] = {"marker": "o", "markersize": 5} if answer.xlabel == "batches" else {}
+        ax.plot(one.x, known, color=colour, label=one.label, linewidth=1.6, **style)
+        if one.best is not None and one.best[0] <= one.x[-1]:
+            plotting.mark_best(*one.best, colour=colour, ax=ax)
+    for place, (name, level) in enumerate(answer.levels.items(), len(answer.series)):
+        ax.axhline(
+            level,
+            color=plotting.COLOURS[place % len(plotting.COLOURS)],
+            linewidth=1.0,
+            linestyle="--",
+            label=name,
+        )
+    plotting.plain(ax, answer.xlabel, answer.ylabel)
+    if answer.is_far:
+        ax.set_xscale("symlog" if any(one.x[0] <= 0 for one in answer.series) else "log")
+    if answer.xlabel == "batches":
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    if answer.from_zero:
+        ax.margins(y=0.15)
+        ax.set_ylim(bottom=0)
+    else:
+        plotting.scale_values(ax)
+    ax.legend(frameon=False, fontsize=9)
+    return picture
+
+
 def _print(answer: Answer, options: OutputOptions) -> None:
     from rich.console import Console
     from rich.text import Text
@@ -194,20 +303,14 @@ def _print(answer: Answer, options: OutputOptions) -> None:
     for remark in answer.remarks:
         console.print(words(remark))
     console.print()
-    for line in table(answer.headings, answer.rows, answer.keys, console.width, "─" if signs else "-"):
+    rule = "─" if signs else "-"
+    for line in table(answer.headings, answer.cells, answer.keys, console.width, rule):
         console.print(words(line), soft_wrap=True)
     console.print()
     if answer.series and signs:
-        console.print(
-            sketch(
-                answer.series,
-                answer.xlabel,
-                answer.ylabel,
-                console.width - 1,
-                from_zero=answer.from_zero,
-                far=answer.far,
-            )
-        )
+        width = console.width - 1
+        axes = {"from_zero": answer.from_zero, "far": answer.is_far}
+        console.print(sketch(answer.series, answer.xlabel, answer.ylabel, width, **axes))
     for note in answer.notes:
         console.print(words(note))
     for name in ("plot", "csv", "json"):

@@ -1,0 +1,585 @@
+"""`reshuffle advise`: how to train on one's own data."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from reshuffle.cli import options, programs, reader, render
+from reshuffle.cli.console import InputError
+from reshuffle.cli.options import (
+    ACCURACY,
+    DATA,
+    RECIPE,
+    TERMINAL,
+    WHOLE,
+    Drop,
+    Fill,
+    OneHot,
+    OutputOptions,
+    at_least,
+    numbers,
+    option,
+)
+from reshuffle.cli.reader import Data, shown, some
+from reshuffle.cli.render import Answer, number, uncertain
+from reshuffle.cli.terminal import Series
+from reshuffle.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+    import reshuffle as rs
+    from reshuffle._arrays import FloatArray
+    from reshuffle.planning import HoldoutCheck
+
+_LARGEST = 1e100
+_FEWEST_ROWS = 3
+"""One to leave out, and two to learn from."""
+_EQUAL = 1e-3
+"""Shares of the test error that nobody would notice; the plan takes them for equal, too."""
+_WORTH_IT = 0.01
+"""Shares of the test error for which one might leave training alone."""
+_RUNNERS_UP = 3
+
+
+def advise(
+    *,
+    data: Annotated[
+        str,
+        option(
+            "Your table: FILE.csv with a header, .tsv, .csv.gz or .parquet, or - for standard input.",
+            DATA,
+            "-d",
+            allow_leading_hyphen=True,
+        ),
+    ],
+    target: Annotated[
+        tuple[str, ...],
+        option(
+            "The column to be predicted; once for each of several.",
+            DATA,
+            "-t",
+            negative="",
+            show_default=False,
+        ),
+    ] = (),
+    drop: Drop = (),
+    one_hot: OneHot = (),
+    fill: Fill = None,
+    test: Annotated[
+        str | None,
+        option("Held-out rows with the same columns: the recommendation is checked on them.", ACCURACY),
+    ] = None,
+    batch_size: Annotated[
+        str | None,
+        option(
+            "Batch sizes to choose from, separated by commas; else 16 to 256, and all rows.", RECIPE, "-b"
+        ),
+    ] = None,
+    momentum: Annotated[str, option("Momenta to choose from, separated by commas.", RECIPE)] = "0",
+    weight_decay: Annotated[
+        str, option("Weight decays to choose from, separated by commas, as in torch's SGD.", RECIPE)
+    ] = "0",
+    epochs: Annotated[int, option("The longest training.", RECIPE, "-e", **WHOLE)] = 1000,
+    seed: Annotated[int, option("Of the run that is trained for --test.", ACCURACY, **WHOLE)] = 0,
+    outputs: OutputOptions = TERMINAL,
+) -> None:
+    """How to train a linear model on your data: batch size, learning rate, epochs.
+
+    Features are standardised and the target is centred. Every choice is
+    compared by the error it would have on rows it has not seen (each row is
+    left out in turn), without training. Ends with a program in torch and one
+    in scikit-learn, the numbers filled in.
+
+    For example:
+      reshuffle advise --data mine.csv --target price --test other.csv
+    """
+    render.check(outputs, data=data, test=test)
+    at_least("seed", seed, 0)
+    at_least("epochs", epochs, 1)
+    sizes = None if batch_size is None else options.whole_numbers("batch_size", batch_size)
+    asked: dict[str, Any] = {
+        "batch_sizes": sizes,
+        "epochs": epochs,
+        "momenta": numbers("momentum", momentum, 1.0),
+        "penalties": numbers("weight_decay", weight_decay),
+    }
+    if test is not None and Path(test).exists() and Path(data).exists() and Path(test).samefile(data):
+        raise InputError(f"{{test}} must hold other rows than {{data}}, but both are the file {test!r}.")
+    read = read_for_advice(data, target, drop, one_hot, fill)
+    held_out = None if test is None else _held_out(read, test)
+    if sizes is not None and max(sizes) > len(read.X):
+        raise ArgumentError(
+            "batch_size", f"be at most {len(read.X)}, the rows of {data}", f"it is {max(sizes)}"
+        )
+    advice = Advice.of(read, asked)
+    if held_out is not None and test is not None:
+        advice = advice.tried(held_out, test, seed)
+    render.deliver(answer(advice), outputs)
+
+
+def read_for_advice(
+    path: str,
+    target: Sequence[str],
+    drop: Sequence[str] = (),
+    one_hot: Sequence[str] = (),
+    fill: str | None = None,
+) -> Data:
+    """Read a table with names of columns; what nothing can be learned from is refused by name."""
+    import numpy as np
+
+    _require_names(path)
+    if not target:
+        names = reader.read_table(path).names
+        raise InputError(f"{{target}} must name the column of {path} to be predicted, one of {some(names)}.")
+    if len(reader.read_table(path).names) < 2:
+        raise InputError(f"{path} must have a column beside {{target}} to learn from, but it has one alone.")
+    data = reader.read(path, target, drop, one_hot, fill)
+    if len(data.X) < _FEWEST_ROWS:
+        raise InputError(
+            f"{path} must have at least {_FEWEST_ROWS} rows, to leave one out and learn from the others, "
+            f"but it has {len(data.X)}."
+        )
+    columns_ = zip([*data.features, *data.targets], [*data.X.T, *data.y.T], strict=True)
+    for name, size in ((name, np.abs(column).max()) for name, column in columns_):
+        if size and not 1 / _LARGEST < size < _LARGEST:
+            raise InputError(
+                f"{path}: column {reader.quoted(name)} must have its largest entry between {1 / _LARGEST:g} and "
+                f"{_LARGEST:g}, but that is {size:.3g}; write it in other units."
+            )
+    for name, column in zip(data.targets, data.y.T, strict=True):
+        if np.ptp(column) == 0:
+            raise InputError(
+                f"{{target}} {shown(name)} is {column[0]:g} in every row of {path}: there is nothing to be "
+                "learned; name another column."
+            )
+    data = data.without_constants()
+    if not data.features:
+        raise InputError(
+            f"{path} must have a feature that is not constant beside {{target}}, but it has none."
+        )
+    data.require_different_target()
+    data.warn_of_indices()
+    return data
+
+
+def _require_names(path: str) -> None:
+    """Refuse files whose columns have no names."""
+    endings = "".join(Path(path).suffixes[-2:]).lower()
+    if path != reader.STANDARD_INPUT and not endings.endswith((".csv", ".tsv", ".gz", ".parquet")):
+        raise InputError(
+            f"{path}: advice is for tables with names of columns, .csv or .parquet, but this one ends in "
+            f"{Path(path).suffix.lower()!r}."
+        )
+    table = reader.read_table(path)
+    if not table.has_names:
+        _, cells = next(table.rows_of_text(), (0, []))
+        raise InputError(
+            f"{path} must name its columns in its first line, which is {table.separator.join(cells)[:60]!r}; "
+            "write such a line above it."
+        )
+
+
+def _held_out(data: Data, test: str) -> tuple["FloatArray", "FloatArray"]:
+    _require_names(test)
+    return data.held_out(test, allow_more=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Advice:
+    """A plan for the data of a file.
+
+    Attributes
+    ----------
+    data : Data
+    plan : Plan
+        Targets are divided by `units` in it.
+    units : (t,)
+        1 for one target, the standard deviations of several, so that all of them count.
+    deviations : (t,)
+        Standard deviations of the targets.
+    of_targets, errors_of_targets : (t,) or None
+        The expected test error of each of several targets, in units of its own squared, and its standard error.
+    check : HoldoutCheck or None
+        How the recommendation does on held-out rows.
+    test : str or None
+        Where these are.
+    seed : int
+    """
+
+    data: Data
+    plan: "rs.Plan"
+    units: "FloatArray"
+    deviations: "FloatArray"
+    of_targets: "FloatArray | None" = None
+    errors_of_targets: "FloatArray | None" = None
+    check: "HoldoutCheck | None" = None
+    test: str | None = None
+    seed: int = 0
+
+    @classmethod
+    def of(cls, data: Data, asked: dict[str, Any]) -> "Advice":
+        """The plan for the data, and what is expected for each target."""
+        import numpy as np
+
+        import reshuffle as rs
+
+        deviations = data.y.std(axis=0)
+        is_single = len(data.targets) == 1
+        # Descent is linear in the targets: other units change none of its choices but how much each target counts.
+        units = np.ones(1) if is_single else deviations
+        plan = rs.plan(data.X, data.y[:, 0] if is_single else data.y / units, **asked)
+        if is_single or not plan.best.is_verified:
+            return cls(data, plan, units, deviations)
+        left_out = plan.run.leave_one_out(plan.best.epochs)
+        squares = np.square(units)
+        return cls(
+            data, plan, units, deviations, left_out.mean_square * squares, left_out.standard_error * squares
+        )
+
+    def tried(self, held_out: tuple[Any, Any], test: str, seed: int) -> "Advice":
+        """The same with its result on held-out rows."""
+        X, y = held_out
+        check = self.plan.check_on(X, y[:, 0] if self.is_single else y / self.units, seed=seed)
+        return replace(self, check=check, test=test, seed=seed)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether there is one target, in whose units all errors are."""
+        return len(self.units) == 1
+
+    def error(self, mean_square: float, error: float = 0.0) -> tuple[float, float]:
+        """A test error for people: its root in units of a single target, else the share of the variance."""
+        if not self.is_single:
+            return mean_square, error
+        value = math.sqrt(mean_square)
+        return value, error / (2 * value) if value else 0.0
+
+
+def against(value: float, base: float) -> str:
+    """By how much a test error is above another, in words or per cent.
+
+    >>> against(2.0, 1.9999), against(3.0, 2.0), against(math.inf, 1.0), against(500.0, 1.0)
+    ('the same', '+50.0%', 'diverges', '500 times')
+    """
+    if not math.isfinite(value):
+        return "diverges"
+    if abs(value - base) <= _EQUAL * base or base <= 0:
+        return "the same" if abs(value - base) <= _EQUAL * abs(base) else "worse"
+    share = value / base - 1
+    return f"{100 * share:+.1f}%" if share < 10 else f"{number(value / base, 3)} times"
+
+
+def batches(plan: "rs.Plan", size: int) -> str:
+    """How many rows are visited at a time."""
+    return "all rows at once" if size == plan.run.problem.n else f"batches of {size}"
+
+
+def describe(data: Data) -> str:
+    """The table in one line."""
+    n, p = data.X.shape
+    parts = [
+        f"{n} rows, {p} feature{'s' * (p > 1)}",
+        f"target{'s' * (len(data.targets) > 1)} {some(data.targets)}",
+    ]
+    if data.encoded:
+        found = [f"{shown(name)} ({len(words)} categories)" for name, words in data.encoded.items()]
+        parts.append(f"encoded {', '.join(found)}")
+    if data.filled:
+        parts.append(f"missing values of {some(list(data.filled))} are their medians")
+    if data.dropped:
+        parts.append(f"left out {some(data.dropped)}")
+    if data.constant:
+        parts.append(f"left out as constant {some(data.constant)}")
+    return f"{data.path}: {'; '.join(parts)}."
+
+
+def recommendation(advice: Advice) -> str:
+    """What to do, and what to expect, in one sentence."""
+    best = advice.plan.best
+    extras = f" momentum {best.momentum:g}," * bool(best.momentum)
+    extras += f" weight decay {number(best.penalty, 3)}," * bool(best.penalty)
+    square = uncertain(best.test_error, best.standard_error)
+    if advice.is_single:
+        root = uncertain(*advice.error(best.test_error, best.standard_error))
+        expected = (
+            f"a test error of {root} (RMSE; {shown(advice.data.targets[0])} has a standard deviation of "
+            f"{number(float(advice.deviations[0]), 4)}), a mean square of {square}"
+        )
+    else:
+        expected = f"{square} of the variance of the targets to be left as test error"
+        if advice.of_targets is not None and advice.errors_of_targets is not None:
+            pairs = zip(advice.data.targets, advice.of_targets, advice.errors_of_targets, strict=True)
+            roots = [(name, math.sqrt(value), error) for name, value, error in pairs]
+            each = [
+                f"{shown(name)} {uncertain(root, float(error) / (2 * root))}" for name, root, error in roots
+            ]
+            expected += f" (RMSE: {', '.join(each)})"
+    return (
+        f"Train with {batches(advice.plan, best.batch_size)}, learning rate {number(best.step, 3)},{extras} for "
+        f"{best.epochs} epoch{'s' * (best.epochs != 1)}; expect {expected}."
+    )
+
+
+def remarks(advice: Advice) -> list[str]:
+    """The recommendation, how far one may go, fits without training, and the check on held-out rows."""
+    plan, best = advice.plan, advice.plan.best
+    fits = (plan.least_squares, plan.ridge)
+    simple = [
+        f"{fit.name} {number(advice.error(fit.mean_square)[0], 4)} ({against(fit.mean_square, best.test_error)})"
+        for fit in fits
+    ]
+    lines = [
+        recommendation(advice),
+        f"The largest safe learning rate for such batches is {number(best.step / best.share, 3)}; this one is "
+        f"{number(best.share, 3)} of it. Without training: {', '.join(simple)}.",
+    ]
+    simplest = min(fits, key=lambda fit: fit.mean_square)
+    if simplest.mean_square < (1 - _WORTH_IT) * best.test_error:
+        lines.append(f"Here {simplest.name} does better than training.")
+    if best.test_error >= (float(advice.deviations[0]) ** 2 if advice.is_single else 1.0):
+        lines.append("That is no better than always predicting the mean.")
+    check = advice.check
+    if check is not None:
+        achieved, expected = (
+            uncertain(*advice.error(value, error))
+            if math.isfinite(error)
+            else number(advice.error(value)[0], 4)
+            for value, error in (
+                (check.found, check.found_error),
+                (check.predicted, check.predicted_error),
+            )
+        )
+        lines.append(
+            f"On the {check.rows} rows of {advice.test} the mean over all orders really has {achieved}, and one "
+            f"run that was trained (seed {advice.seed}) {number(advice.error(check.single_run)[0], 4)}; expected "
+            f"was {expected}, which is {'within' if check.agrees else 'not within'} two standard errors."
+        )
+    return lines
+
+
+def _tested(path: str | None, check: "HoldoutCheck") -> dict[str, Any]:
+    """The check on held-out rows, for JSON."""
+    return {
+        "path": path,
+        "promised": check.predicted,
+        "promised_error": check.predicted_error,
+        "mean_run": check.found,
+        "standard_error": check.found_error,
+        "single_run": check.single_run,
+        "of_outputs": check.of_outputs,
+        "rows": check.rows,
+    }
+
+
+def choices(advice: Advice) -> list[dict[str, Any]]:
+    """The recommendation, its runners-up, recipes with one number far off, and fits without training."""
+    import numpy as np
+
+    plan, best = advice.plan, advice.plan.best
+    found = [
+        _choice(name, one.test_error, one.batch_size, one.step, one.epochs, one.momentum, one.penalty)
+        for name, one in (
+            ("recommended", best),
+            *(("runner-up", other) for other in plan.runners_up[:_RUNNERS_UP]),
+        )
+    ]
+    _, size, share, when = plan.best.place
+    errors = plan.errors[size]
+    for name, other in (("rate too large", len(plan.shares) - 1), ("rate too small", max(share - 3, 0))):
+        if other != share:
+            step = best.step * float(plan.shares[other]) / best.share
+            error = float(errors[other, when])
+            found.append(
+                _choice(name, error, best.batch_size, step, best.epochs, best.momentum, best.penalty)
+            )
+    for name, wanted in (("stopped early", best.epochs / 4), ("trained too long", 10 * best.epochs)):
+        other = int(np.argmin(np.abs(plan.epochs - wanted)))
+        if other != when:
+            epochs, error = int(plan.epochs[other]), float(errors[share, other])
+            found.append(
+                _choice(name, error, best.batch_size, best.step, epochs, best.momentum, best.penalty)
+            )
+    return found + [_choice(fit.name, fit.mean_square) for fit in (plan.least_squares, plan.ridge)]
+
+
+def _choice(
+    name: str,
+    test_error: float,
+    batch_size: int | None = None,
+    step: float | None = None,
+    epochs: int | None = None,
+    momentum: float = 0.0,
+    penalty: float = 0.0,
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "batch_size": batch_size,
+        "learning_rate": step,
+        "momentum": momentum,
+        "weight_decay": penalty,
+        "epochs": epochs,
+        "test_error": test_error,
+    }
+
+
+def curves(advice: Advice) -> list[Series]:
+    """The expected test error along the epochs: as recommended, with other learning rates, with all rows."""
+    import numpy as np
+
+    plan = advice.plan
+    _, size, share, _ = plan.best.place
+    errors = plan.errors
+    rate = number(plan.best.step, 3)
+    wanted = {(size, share): f"recommended: batches of {plan.best.batch_size}, learning rate {rate}"}
+    for other, word in ((len(plan.shares) - 1, "larger"), (max(share - 3, 0), "smaller")):
+        factor = float(plan.shares[other]) / plan.best.share
+        times = factor if factor >= 1 else 1 / factor
+        wanted.setdefault((size, other), f"learning rate {number(times, 3)} times {word}")
+    largest = len(plan.batch_sizes) - 1
+    if largest != size:
+        best = int(np.argmin(errors[largest].min(axis=-1)))
+        wanted[largest, best] = f"{batches(plan, int(plan.batch_sizes[largest]))}, at the best rate"
+    roots = np.sqrt if advice.is_single else np.asarray
+    return [Series(label, plan.epochs, roots(errors[place])) for place, label in wanted.items()]
+
+
+def answer(advice: Advice) -> Answer:
+    """Everything that is shown."""
+    code = programs.of_plan(advice.data, advice.plan, advice.test)
+    target = advice.data.targets[0]
+    return Answer(
+        "advise",
+        describe(advice.data),
+        _rows(advice),
+        _record(advice, code),
+        _tidy(advice.plan),
+        curves(advice),
+        ylabel=f"expected test error ({f'RMSE of {target}' if advice.is_single else 'share of the variance'})",
+        remarks=remarks(advice),
+        notes=_notes(advice),
+        code=[f"# In torch:\n{code['torch']}", f"# In scikit-learn:\n{code['scikit_learn']}"],
+        draw=lambda: _picture(advice),
+    )
+
+
+def _rows(advice: Advice) -> list[dict[str, Any]]:
+    """Columns that say something: of momentum and weight decay only where there is any."""
+    found, base = choices(advice), advice.plan.best.test_error
+    extras = [name for name in ("momentum", "weight_decay") if any(choice[name] for choice in found)]
+    rows = []
+    for choice in found:
+        row: dict[str, Any] = {"choice": choice["name"], "batch size": choice["batch_size"]}
+        for name in ("learning_rate", *extras):
+            known = choice["learning_rate"] is not None
+            row[name.replace("_", " ")] = number(choice[name], 3) if known else None
+        row["epochs"] = choice["epochs"]
+        row["test error"] = number(choice["test_error"], 4)
+        if advice.is_single:
+            row["RMSE"] = number(math.sqrt(choice["test_error"]), 4)
+        row["against it"] = "" if choice is found[0] else against(choice["test_error"], base)
+        rows.append(row)
+    return rows
+
+
+def _notes(advice: Advice) -> list[str]:
+    best = advice.plan.best
+    units = "in units of the target squared" if advice.is_single else "each target in its standard deviations"
+    tried = len(advice.plan.batch_sizes) * len(advice.plan.shares)
+    spread = f"; of it {number(best.spread, 2)} is what the random order of a single run adds"
+    return [
+        f"Test error: the mean square expected on new rows, {units}, leaving out each row in turn "
+        f"({best.method}){spread if best.spread else ''}.",
+        f"Chosen from {tried} pairs of batch size and learning rate, up to {advice.plan.epochs[-1]:g} epochs, "
+        "without training; of those within 0.1% of the least test error, the shortest training.",
+    ]
+
+
+def _record(advice: Advice, code: dict[str, str]) -> dict[str, Any]:
+    import numpy as np
+
+    plan, best, data = advice.plan, advice.plan.best, advice.data
+    slopes, intercept = plan.coefficients
+    return {
+        "data": {
+            "path": data.path,
+            "n": len(data.X),
+            "p": data.X.shape[1],
+            "targets": data.targets,
+            "features": data.features,
+            "encoded": data.encoded,
+            "filled": data.filled,
+            "dropped": data.dropped,
+            "constant": data.constant,
+        },
+        "recommendation": {
+            "batch_size": best.batch_size,
+            "learning_rate": best.step,
+            "epochs": best.epochs,
+            "momentum": best.momentum,
+            "weight_decay": best.penalty,
+            "shuffle": True,
+            "drop_last": False,
+            "test_error": best.test_error,
+            "standard_error": best.standard_error,
+            "spread": best.spread,
+            "method": best.method,
+        },
+        "safe_learning_rate": best.step / best.share,
+        "units": advice.units,
+        "test_error_of_targets": advice.of_targets,
+        "choices": choices(advice),
+        "least_squares": vars(plan.least_squares),
+        "ridge": vars(plan.ridge),
+        "coefficients": np.asarray(slopes).reshape(data.X.shape[1], -1) * advice.units,
+        "intercept": np.atleast_1d(intercept) * advice.units,
+        "test": None if advice.check is None else _tested(advice.test, advice.check),
+        "snippets": code,
+    }
+
+
+def _tidy(plan: "rs.Plan") -> dict[str, Any]:
+    """Every recipe that was compared, at every epoch."""
+    import numpy as np
+
+    penalty, size, share, epoch = (axis.ravel() for axis in np.indices(plan.mean_squares.shape))
+    return {
+        "batch_size": plan.batch_sizes[size].astype(np.int64),
+        "learning_rate": plan.safe_steps[penalty, size] * plan.shares[share],
+        "weight_decay": plan.penalties[penalty],
+        "epoch": plan.epochs[epoch].astype(np.int64),
+        "mean_square": plan.mean_squares.ravel(),
+        "spread": plan.spreads.ravel(),
+    }
+
+
+def _picture(advice: Advice) -> "Picture":
+    """The test error along the epochs, and a map of all choices."""
+    import numpy as np
+
+    from reshuffle import plotting
+
+    made = plotting.figure(11.0, 4.2)
+    ax, right = made.subplots(1, 2)
+    label = "RMSE on new rows" if advice.is_single else "test error, share of the variance"
+    for colour, one in zip(plotting.COLOURS, curves(advice), strict=False):
+        plotting.curve(one.x, one.y, label=one.label, colour=colour, ylabel=label, ax=ax)
+    best, check = advice.plan.best, advice.check
+    height, error = advice.error(best.test_error, best.standard_error)
+    style = {"capsize": 3, "zorder": 3}
+    ax.errorbar(best.epochs, height, yerr=error, fmt="o", color=plotting.COLOURS[0], **style,
+                label=f"expected after {best.epochs} epochs, ± its standard error")  # fmt: skip
+    if check is not None:
+        height, error = advice.error(check.found, check.found_error)
+        # A little to the right of what was expected.
+        ax.errorbar(1.15 * best.epochs, height, yerr=error if np.isfinite(error) else None, fmt="s",
+                    color="black", **style, label=f"on {check.rows} held-out rows")  # fmt: skip
+    simple = advice.error(advice.plan.least_squares.mean_square)[0]
+    ax.axhline(simple, color="black", linewidth=0.8, linestyle="--", zorder=1, label="least squares")
+    ax.set_xscale("log")
+    plotting.scale_values(ax)
+    ax.legend(frameon=False, fontsize=7)
+    plotting.plan_map(advice.plan, ax=right)
+    return made

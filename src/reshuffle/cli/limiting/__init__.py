@@ -1,1 +1,0 @@
-"""`reshuffle limits`: the command, what it shows of the proportional limit, and of one pass."""

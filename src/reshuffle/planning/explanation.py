@@ -1,0 +1,567 @@
+"""Why a fit is not the least-squares solution: what has not converged, what batching does, and noise."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.special
+from numpy.typing import ArrayLike
+
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle._display import Displayed, Table, plain
+from reshuffle._uncertainty import ErrorKind, significant
+from reshuffle.errors import UnsupportedError
+from reshuffle.grid.metrics import Answer, ask
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.run import Run, descend
+from reshuffle.run.limits import minimum_norm
+from reshuffle.run.modes import Epoch
+from reshuffle.schemes import FullBatch
+
+_ROUNDING = 1e-12
+_LONGEST = 1e6
+"""The last epoch, but for the limit, with whose iterate a fit is compared where its epochs are not given."""
+_SHOWN = 5
+"""Modes in the table."""
+_UNLIKELY = 0.01
+"""Probability of a run that is as far away, below which a fit is not plausible."""
+_SINGLE_PRECISION = 1e-5
+"""Relative to the predictions: what is off by less may be so because training was done in single precision."""
+_MANY, _CONVERGED = 100.0, 1e-8
+"""Epochs after which the fixed point costs less than following them, and what is left of the start there."""
+
+
+@dataclass(frozen=True, eq=False)
+class SpreadTest:
+    """The distance of a fit from the mean iterate beside that of single runs.
+
+    With l_i the eigenvalues of X C X' / n, C the covariance of single runs over their orders, the squared distance
+    of a run is sum_i l_i z_i^2 with mean sum_i l_i. It is compared with the multiple g chi^2_h that has the same
+    mean and, for normal z_i, the same variance: g = sum l_i^2 / sum l_i, h = (sum l_i)^2 / sum l_i^2.
+
+    Attributes
+    ----------
+    distance : float
+        |X (fit - mean iterate)| / sqrt(n).
+    expected : Answer
+        The root mean square of that for single runs, sqrt(sum_i l_i).
+    chi_square : float
+        distance^2 / g; nan where the spread is not known or zero.
+    degrees_of_freedom : float
+        h, of the chi-square distribution that it is compared with.
+    probability : float
+        That a single run is at least as far away. Where few batches have few orders it is but a rough guide.
+    """
+
+    distance: float
+    expected: Answer
+    chi_square: float
+    degrees_of_freedom: float
+    probability: float
+
+    @property
+    def deviations(self) -> float:
+        """How many times as far as single runs are on average (root mean square)."""
+        expected = float(self.expected.value)
+        if expected:
+            return self.distance / expected
+        return np.inf if self.distance else 0.0
+
+    @property
+    def is_plausible(self) -> bool:
+        """True if the fit may well be one of those runs; also where nothing is known about them."""
+        return not self.probability < _UNLIKELY
+
+    def __repr__(self) -> str:
+        if not self.expected.is_known:
+            return f"SpreadTest(distance={significant(self.distance, 3)}, spread unknown: {self.expected.reason})"
+        word = "plausible" if self.is_plausible else "not plausible"
+        size, chance = significant(self.deviations, 3), significant(self.probability, 2)
+        return f"SpreadTest({size} times the spread, probability={chance}: {word})"
+
+
+@dataclass(frozen=True, eq=False)
+class RunSpread:
+    """Distance of the predictions of single runs from those of the mean iterate.
+
+    Attributes
+    ----------
+    eigenvalues : (r,)
+        Those of X C X' / n; none where they are not known.
+    expected : Answer
+        The root of their sum.
+    forgiven : float
+        How far the predictions of the mean iterate itself may be off, |X e| / sqrt(n).
+    """
+
+    run: Run
+    eigenvalues: FloatArray
+    expected: Answer
+    forgiven: float
+
+    @classmethod
+    def of(cls, run: Run, epochs: float) -> "RunSpread":
+        """The spread after some epochs."""
+        found: list[FloatArray] = []
+
+        def question() -> tuple[FloatArray, FloatArray, ErrorKind]:
+            covariance = run.covariance(_or_limit(run, epochs))
+            found.append(_eigenvalues(run, covariance.factor))
+            total, off = float(found[0].sum()), float(covariance.error) * _largest(run) ** 2
+            with np.errstate(divide="ignore", invalid="ignore"):
+                error = np.where(off == 0, 0.0, np.minimum(off / (2 * np.sqrt(total)), np.sqrt(off)))
+            return np.asarray(np.sqrt(total)), error, covariance.error_kind
+
+        expected = ask(question)
+        off = float(run.iterate_error(epochs))
+        return cls(run, found[0] if found else np.zeros(0), expected, off * _largest(run) if off else 0.0)
+
+    def test(self, noise: FloatArray, fit: FloatArray) -> SpreadTest:
+        """Compare the distance of a fit (p,) from the mean iterate, `noise` (p,), with those of single runs."""
+        reduction, n = self.run.problem.reduction, self.run.problem.n
+        distance, size = (float(np.sqrt(reduction.squares(vector) / n)) for vector in (noise, fit))
+        if not self.expected.is_known:
+            return SpreadTest(distance, self.expected, np.nan, np.nan, np.nan)
+        is_near = distance <= max(_SINGLE_PRECISION * size, self.forgiven)
+        total = float(self.eigenvalues.sum())
+        if not 0 < total < np.inf:
+            return SpreadTest(distance, self.expected, np.nan, np.nan, 1.0 if is_near or total > 0 else 0.0)
+        scale = float(np.square(self.eigenvalues / total).sum()) * total
+        freedom, chi_square = total / scale, distance**2 / scale
+        chance = 1.0 if is_near else float(scipy.special.gammaincc(freedom / 2, chi_square / 2))
+        return SpreadTest(distance, self.expected, chi_square, freedom, chance)
+
+
+def _or_limit(run: Run, epochs: float) -> float:
+    """The epochs, or infinity where that is the same, which costs less."""
+    return (
+        np.inf if epochs > _MANY and run.converges and run.stability().rate ** epochs < _CONVERGED else epochs
+    )
+
+
+def _eigenvalues(run: Run, factor: FloatArray) -> FloatArray:
+    """Those of X C X' / n for C = F F'."""
+    if not np.isfinite(factor).all():
+        return np.array([np.inf])
+    seen = run.problem.reduction.fitted(factor)
+    return np.asarray(np.square(scipy.linalg.svdvals(seen, check_finite=False)) / run.problem.n)
+
+
+def _largest(run: Run) -> float:
+    """The largest |X b| / sqrt(n) of a unit vector b."""
+    reduction = run.problem.reduction
+    largest = reduction.space.scale * float(np.linalg.norm(reduction.rows, 2)) if reduction.rows.size else 0.0
+    return largest / math.sqrt(run.problem.n)
+
+
+@dataclass(frozen=True, eq=False)
+class FitPart(Displayed):
+    """One of the reasons why a fit is not the least-squares solution.
+
+    Attributes
+    ----------
+    name : str
+        "unconverged", "batching", "penalty" or "noise".
+    vector : (p,)
+        Its contribution to the difference; all parts add up to it.
+    size : float
+        |X vector| / sqrt(n): the root mean square of its effect on the predictions for the training rows.
+    share : float
+        <X vector, X difference> / |X difference|^2. The shares of all parts add up to one; one that points against
+        the others is negative. Where two parts are not orthogonal each has half of what they have in common.
+    sentence : str
+        The reason in words.
+    """
+
+    _shown = ("name", "share", "size", "sentence")
+
+    name: str
+    vector: FloatArray
+    size: float
+    share: float
+    sentence: str
+
+    def __repr__(self) -> str:
+        return f"FitPart({self.name!r}, share={significant(self.share, 3)}, size={significant(self.size, 3)})"
+
+
+@dataclass(frozen=True)
+class ModeLeft(Displayed):
+    """Progress of one mode of the mean map.
+
+    Attributes
+    ----------
+    rate : float
+        Factor by which its distance from its limit shrinks in an epoch.
+    left : float
+        The share of its whole way that is left after the epochs that were run.
+    epochs_left : float
+        How many epochs more it takes until one per cent of its way is left; inf if it never gets there.
+    share : float
+        Of the difference from least squares, counted as in `FitPart`: they add up to that of what is unconverged.
+    """
+
+    _shown = ("rate", "left", "epochs_left", "share")
+
+    rate: float
+    left: float
+    epochs_left: float
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation(Displayed):
+    """Why a fit is not the least-squares solution: its repr is the answer in sentences.
+
+    Attributes
+    ----------
+    difference : (p,)
+        The fit minus the least-squares solution next to the start of the run.
+    size : float
+        |X difference| / sqrt(n).
+    epochs : float
+        After how many epochs the fit was taken.
+    epochs_were_given : bool
+        If not, they are those whose mean iterate is nearest to the fit.
+    parts : tuple of FitPart
+        "unconverged": the mean iterate minus its limit. "batching": that limit minus the one of the full batch.
+        "penalty": the latter minus least squares, if there is one. "noise": the fit minus the mean iterate.
+    modes : tuple of ModeLeft
+        The slowest first; none where an epoch is no symmetric map.
+    spread : SpreadTest
+        Test of the noise against the spread of single runs of this recipe.
+    unseen : float
+        The Euclidean norm of the part of the difference that no row of X sees: no training changes it.
+    converges : bool
+        True if the run does. If not, "unconverged" counts from the limit of the full batch.
+    products : (parts, parts)
+        <X a, X b> / |X difference|^2 for any two parts a and b: the rows add up to the shares.
+    """
+
+    difference: FloatArray
+    size: float
+    epochs: float
+    epochs_were_given: bool
+    parts: tuple[FitPart, ...]
+    modes: tuple[ModeLeft, ...]
+    spread: SpreadTest
+    unseen: float
+    converges: bool
+    products: FloatArray
+
+    def __getitem__(self, name: str) -> FitPart:
+        for part in self.parts:
+            if part.name == name:
+                return part
+        known = ", ".join(repr(part.name) for part in self.parts)
+        raise KeyError(f"name must be one of {known}, but it is {name!r}.")
+
+    @property
+    def is_plausible(self) -> bool:
+        """True if the fit may well come from this run: its noise is as large as that of random orders."""
+        return self.spread.is_plausible
+
+    def __repr__(self) -> str:
+        sentences = [f"  {part.sentence}" for part in self.parts] if self.size else []
+        return "\n".join([self._headline, *sentences, *self._remarks])
+
+    @property
+    def _headline(self) -> str:
+        if not self.size:
+            return "the fit is the least-squares solution"
+        guessed = "" if self.epochs_were_given else " (which fit best)"
+        after = f"after {self.epochs:g} epochs{guessed}" if math.isfinite(self.epochs) else "in the limit"
+        return f"the predictions are {significant(self.size, 4)} away from those of least squares {after}:"
+
+    @property
+    def _remarks(self) -> list[str]:
+        remarks = (
+            [] if self.converges else ["  the mean of such runs does not converge: the step is too large."]
+        )
+        if self.unseen:
+            remarks.append(
+                f"  beyond that the parameters differ by {significant(self.unseen, 3)} in directions that no row "
+                "of X sees."
+            )
+        return remarks
+
+    def table(self) -> Table:
+        """The modes, the slowest first: their rate, what is left, epochs until that is 1%, and their share."""
+        header, cells = ["rate", "left", "epochs left", "share"], []
+        for mode in self.modes[:_SHOWN]:
+            to_go = f"{mode.epochs_left:.0f}" if math.isfinite(mode.epochs_left) else "never"
+            cells.append([f"{mode.rate:.6f}", f"{mode.left:.2%}", to_go, f"{mode.share:.1%}"])
+        rest = self.modes[_SHOWN:]
+        if rest:
+            cells.append(["", "", f"{len(rest)} more", f"{sum(mode.share for mode in rest):.1%}"])
+        text = "\n".join(f"{a:>10}{b:>10}{c:>13}{d:>9}" for a, b, c, d in (header, *cells))
+        names = ("rate", "left", "epochs_left", "share")
+        columns = {name: [getattr(mode, name) for mode in self.modes] for name in names}
+        return Table(columns, text, header, cells)
+
+    def _columns(self) -> dict[str, Any]:
+        names = ("name", "share", "size", "sentence")
+        return {name: [getattr(part, name) for part in self.parts] for name in names}
+
+    def _title(self) -> str:
+        return "\n".join([self._headline, *self._remarks])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The difference, its parts and the modes, in numbers, words and lists."""
+        names = ("size", "epochs", "parts", "modes", "is_plausible", "unseen", "converges")
+        return {name: plain(getattr(self, name)) for name in names}
+
+
+def modes_left(rates: FloatArray, epochs: float, shares: FloatArray) -> tuple[ModeLeft, ...]:
+    """Progress of modes with these rates (r,) after some epochs, the slowest first.
+
+    >>> modes_left(np.array([0.5, 0.9]), 10, np.array([0.0, 1.0]))[0].epochs_left
+    34.0
+    """
+    sizes = np.abs(rates)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        left = np.where(sizes == 1, 1.0, sizes**epochs)
+        whole = np.where(sizes < 1, np.log(0.01) / np.log(sizes), np.inf)
+        to_go = np.maximum(np.ceil(whole - epochs), 0.0)
+    to_go = np.where(sizes < 1, np.where(np.isnan(to_go), 0.0, to_go), np.inf)
+    order = np.argsort(-sizes, kind="stable")
+    columns = (rates, left, to_go, shares)
+    return tuple(ModeLeft(*(float(column[place]) for column in columns)) for place in order)
+
+
+def explain(
+    X: ArrayLike,
+    y: ArrayLike,
+    coef: ArrayLike,
+    recipe: Run | Mapping[str, Any],
+    *,
+    epochs: float | None = None,
+) -> Explanation:
+    """Explain why a fit is not the least-squares solution: what is unconverged, what batching does, what is noise.
+
+    With b_k the mean iterate of the run and b_ols the least-squares solution next to its start,
+    coef - b_ols = (b_k - b_inf) + (b_inf - b_ols) + (coef - b_k): what is not converged, where the run ends instead
+    (under a penalty in two parts, that of batching and that of the penalty), and what the random orders of this one
+    run did. Each part's share is its inner product with the whole, <X part, X whole> / |X whole|^2, so that shares
+    add up to one.
+
+    Parameters
+    ----------
+    X : (n, p)
+    y : (n,)
+    coef : (p,)
+        What training gave, an intercept included if X has a column of ones for it.
+    recipe : Run or dict
+        How it was trained: a run on these data, or the arguments of `descend` for it, such as
+        {"scheme": rs.SampleReshuffling(batch_size=32), "step": 0.01}. The step must be constant.
+    epochs : int, optional
+        How long. By default so many that the mean iterate is nearest to coef.
+
+    Returns
+    -------
+    Explanation
+        The parts of the difference and their shares; it prints as sentences.
+
+    >>> import reshuffle as rs
+    >>> problem = rs.gaussian(60, 5, noise=1.0, seed=1)
+    >>> run = rs.descend(problem, rs.RandomReshuffling(batch_size=15), step=0.1)
+    >>> rs.explain(problem.X, problem.y, run.iterate(4), run, epochs=4)  # doctest: +NORMALIZE_WHITESPACE
+    the predictions are 0.2173 away from those of least squares after 4 epochs:
+      98.4% is not converged yet: 5 of 5 modes have more than 1% of their way to go, the slowest for 22 epochs.
+      1.6% is due to batches: with 4 visits per epoch even endless training ends elsewhere.
+      0.0% is noise from shuffling, 0 times its usual size; 100% of such runs have more: plausible.
+    """
+    run = _run(X, y, recipe)
+    problem = run.problem
+    fit = _arrays.vector(
+        "coef", coef, problem.p, "one entry per column of X (an intercept is one of a column of ones)"
+    )
+    when = _nearest_epoch(run, fit) if epochs is None else _given_epoch(run, epochs)
+    vectors = _vectors(run, when, fit)
+    difference = fit - minimum_norm(problem, run.start)
+    fitted = problem.reduction.fitted(np.column_stack([*vectors.values(), difference]))
+    total = float(np.square(fitted[:, -1]).sum())
+    is_solved = total <= _ROUNDING**2 * float(problem.reduction.squares(fit))
+    products = np.zeros((len(vectors),) * 2) if is_solved else fitted[:, :-1].T @ fitted[:, :-1] / total
+    shares = np.zeros(len(vectors)) if is_solved else fitted[:, :-1].T @ fitted[:, -1] / total
+    sizes = np.sqrt(np.square(fitted).sum(axis=0) / problem.n)
+    modes = _modes(run, when, vectors["unconverged"], fitted[:, -1], 0.0 if is_solved else 1 / total)
+    tested = RunSpread.of(run, when).test(vectors["noise"], fit)
+    sentences = _sentences(run, when, shares, list(vectors), modes, tested)
+    outside = float(np.linalg.norm(problem.row_space.outside(difference)))
+    return Explanation(
+        difference=difference,
+        size=0.0 if is_solved else float(sizes[-1]),
+        epochs=when,
+        epochs_were_given=epochs is not None,
+        parts=tuple(
+            FitPart(name, vector, float(size), float(share), sentence)
+            for (name, vector), size, share, sentence in zip(
+                vectors.items(), sizes[:-1], shares, sentences, strict=True
+            )
+        ),
+        modes=modes,
+        spread=tested,
+        unseen=outside if outside > _ROUNDING * float(np.linalg.norm(fit)) else 0.0,
+        converges=run.converges,
+        products=products,
+    )
+
+
+def _run(X: ArrayLike, y: ArrayLike, recipe: Any) -> Run:
+    """The run on these data."""
+    given = LeastSquares(X, y)
+    if isinstance(recipe, Mapping):
+        run = descend(given, **recipe)
+    elif isinstance(recipe, Run):
+        run = recipe
+        if given.n == run.problem.n:
+            given = LeastSquares(X, y, sample_weight=run.problem.sample_weight)
+        same = run.problem.X.shape == given.X.shape and np.array_equal(run.problem.X, given.X)
+        if not (same and np.array_equal(run.problem.y, given.y)):
+            raise ValueError(
+                f"recipe must be a run on the X and y that are given, but it is one on others, {run.problem!r}; "
+                "pass run.problem.X and run.problem.y, or the arguments of descend as a dict."
+            )
+    else:
+        raise TypeError(
+            "recipe must be a Run, or a dict of arguments of rs.descend such as "
+            f'{{"scheme": rs.SampleReshuffling(batch_size=32), "step": 0.01}}, but it is a {type(recipe).__name__}.'
+        )
+    if run.problem.outputs is not None:
+        raise UnsupportedError(
+            "explain has no answer for many outputs at once; ask for one of them, with y[:, j], its coef and "
+            "run.output(j)."
+        )
+    if not run.recipe.is_constant:
+        raise UnsupportedError(
+            f"explain has no answer for {run!r}, which changes with the epoch and has no limit of its own; "
+            "it needs one scheme and a constant step."
+        )
+    return run
+
+
+def _given_epoch(run: Run, epochs: Any) -> float:
+    when = run.recipe.epochs(epochs)
+    if when.ndim:
+        raise ValueError(f"epochs must be a single number of epochs, but its shape is {when.shape}.")
+    if not np.isfinite(run.iterate(when)).all():
+        raise ValueError(
+            f"epochs must be so few that the mean iterate is a number, but after {float(when):g} it has grown "
+            "without bound: the run diverges."
+        )
+    return float(when)
+
+
+def _nearest_epoch(run: Run, fit: FloatArray) -> float:
+    """After how many epochs the mean iterate is nearest to a fit: among ever sparser ones, then between these."""
+    begin = float(run.recipe.earliest)
+    tried = np.unique(np.concatenate([np.arange(16.0), np.geomspace(16, _LONGEST, 80).round()])) + begin
+    if run.converges:
+        tried = np.append(tried, np.inf)
+
+    def apart(epochs: FloatArray) -> FloatArray:
+        with np.errstate(invalid="ignore"):
+            return run.problem.reduction.squares(run.iterate(epochs) - fit, 1)
+
+    while True:
+        place = int(np.argmin(apart(tried)))
+        low = tried[max(place - 1, 0)]
+        high = tried[min(place + 1, len(tried) - 1)]
+        best = float(tried[place])
+        if math.isinf(best) or math.isinf(high) or high - low <= 2:
+            return best
+        tried = np.unique(np.append(np.linspace(low, high, 33).round(), best))
+
+
+def _vectors(run: Run, when: float, fit: FloatArray) -> dict[str, FloatArray]:
+    """The parts of the difference, by name."""
+    problem = run.problem
+    here, least = run.iterate(when), minimum_norm(problem, run.start)
+    whole = _full_batch_limit(run) if run.recipe.penalty else least
+    end = run.iterate(math.inf) if run.converges else whole
+    parts = {"unconverged": here - end, "batching": end - whole}
+    if run.recipe.penalty:
+        parts["penalty"] = whole - least
+    return {**parts, "noise": fit - here}
+
+
+def _full_batch_limit(run: Run) -> FloatArray:
+    """Where the full batch ends under the penalty of a run."""
+    reduction, recipe = run.problem.reduction, run.recipe
+    largest = reduction.space.scale * float(np.linalg.norm(reduction.rows, 2))
+    step = 1 / (largest**2 / run.problem.n + recipe.penalty)
+    plain = replace(recipe, schedule=step, divisor=1, momentum=0.0, nesterov=False, average=None, visits=1)
+    return Run(run.problem, FullBatch(), plain, run.start, run.accuracy).iterate(math.inf)
+
+
+def _modes(
+    run: Run, when: float, unconverged: FloatArray, whole: FloatArray, unit: float
+) -> tuple[ModeLeft, ...]:
+    """What each mode has left, if an epoch has modes: shares are products with the whole (q,) times `unit`."""
+    try:
+        epoch = run.epoch
+    except UnsupportedError:
+        return ()
+    if not isinstance(epoch, Epoch):
+        return ()
+    space, rows, directions = run.problem.row_space, run.problem.reduction.rows, epoch.modes.vectors
+    along = directions.T @ space.coordinates(unconverged)
+    seen = directions.T @ (space.scale * (rows.T @ whole))
+    return modes_left(epoch.rates, when, along * seen * unit)
+
+
+def _sentences(
+    run: Run,
+    when: float,
+    shares: FloatArray,
+    names: list[str],
+    modes: tuple[ModeLeft, ...],
+    spread: SpreadTest,
+) -> list[str]:
+    reasons = {
+        "unconverged": _of_unconverged(modes, when),
+        "batching": _of_batching(run),
+        "penalty": f"the penalty of {run.recipe.penalty:g}, which pulls towards zero",
+        "noise": _of_noise(spread),
+    }
+    # Adding zero makes a zero of a negative one.
+    rounded = np.round(shares, 3) + 0.0
+    return [f"{share:.1%} is {reasons[name]}." for name, share in zip(names, rounded, strict=True)]
+
+
+def _of_unconverged(modes: tuple[ModeLeft, ...], when: float) -> str:
+    if math.isinf(when):
+        return "not converged yet"
+    behind = [mode for mode in modes if mode.left > 0.01 and mode.rate != 1]
+    if not modes:
+        return "not converged yet, and goes away with more epochs"
+    if not behind:
+        return "not converged yet: every mode has less than 1% of its way to go"
+    to_go = behind[0].epochs_left
+    until = f"the slowest for {to_go:.0f} epochs" if math.isfinite(to_go) else "the slowest for ever"
+    return f"not converged yet: {len(behind)} of {len(modes)} modes have more than 1% of their way to go, {until}"
+
+
+def _of_batching(run: Run) -> str:
+    visits = run.scheme.steps(run.problem.n)
+    if visits == 1:
+        return "due to batches: there is but one"
+    return f"due to batches: with {visits} visits per epoch even endless training ends elsewhere"
+
+
+def _of_noise(spread: SpreadTest) -> str:
+    if not spread.expected.is_known:
+        return "what this one run has beside the mean of all orders; how much is usual is not known"
+    if not float(spread.expected.value):
+        fits = "" if spread.is_plausible else ", so that this fit was not trained this way"
+        return f"beside what such training gives, which is not random{fits}"
+    odds = spread.probability
+    chance = significant(odds, 2) if odds < 0.01 else f"{odds:.0%}"
+    word = "plausible" if spread.is_plausible else "this fit was trained differently"
+    size = f"{significant(spread.deviations, 2)} times its usual size"
+    return f"noise from shuffling, {size}; {chance} of such runs have more: {word}"

@@ -1,0 +1,408 @@
+"""The step at another batch size whose mean iterate stays nearest to that of a run, beside two rules of thumb."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize_scalar
+
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle._display import Displayed, Table, plain
+from reshuffle._uncertainty import factor, significant
+from reshuffle.errors import UnsupportedError
+from reshuffle.grid.metrics import evaluate
+from reshuffle.planning.loo_grid import Spectrum, SpreadEstimate
+from reshuffle.run import Run, critical_step
+from reshuffle.run.critical_steps import CriticalStep
+from reshuffle.schemes import base
+from reshuffle.schemes.base import Scheme, Shuffle, Unit
+
+_EPOCHS = 24
+"""Epochs at which trajectories are compared where only the last one is given."""
+_BELOW = 1 - 1e-6
+"""Largest step that is tried, relative to the critical one."""
+_FACTOR = 2.0
+"""Ratio of the steps among which the best one is bracketed."""
+_TRIED = 40
+_PRECISION = 1e-5
+"""Of the logarithm of the best step: next to a minimum the distance does not feel it."""
+_QUICK = 1e9
+"""Operations that the spread of a match may take, about a second: it is a remark on the answer, not the answer."""
+_SMALL = 2e5
+"""Rows times the square of the rank up to which the spread of shuffled rows takes no longer than that."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScalingRule(Displayed):
+    """The step that a rule of thumb gives at another batch size.
+
+    Attributes
+    ----------
+    step : float
+    distance : float
+        Between its trajectory and the one to be matched, as in `Match`; inf where it leaves all bounds.
+    converges : bool
+        True if its mean iterate converges.
+    distances : (k,)
+        At each of the epochs of the match.
+    """
+
+    _shown = ("step", "distance", "converges")
+
+    step: float
+    distance: float
+    converges: bool
+    distances: FloatArray
+
+    @property
+    def learning_rate(self) -> float:
+        """The step, in torch's word."""
+        return self.step
+
+    def __repr__(self) -> str:
+        step, distance = significant(self.step, 4), significant(self.distance, 3)
+        return f"ScalingRule(step={step}, distance={distance}{'' if self.converges else ', diverges'})"
+
+
+@dataclass(frozen=True, eq=False)
+class Match(Displayed):
+    """The step at another batch size whose mean iterate stays nearest to that of a run.
+
+    Attributes
+    ----------
+    step : float
+        The best of all steps below `critical_step`.
+    batch_size : int
+        Rows per visit, of the largest batch.
+    distance : float
+        The root mean square over `epochs` of |X (b_k - b'_k)| / |X (b_k - b_0)|: how far the predictions for the
+        training rows are apart, relative to how far the run has moved them. 0.01 is one per cent.
+    linear : ScalingRule
+        Step in proportion to the batch size.
+    square_root : ScalingRule
+        Step in proportion to its square root.
+    run : Run
+        The matched run: the same recipe at the new batch size with the best step.
+    original : Run
+        The run that was to be matched.
+    critical_step : CriticalStep
+        Steps below it converge at the new batch size, in the mean.
+    epochs : (k,)
+        Those at which trajectories are compared.
+    distances : (k,)
+        The distance at each of them.
+    """
+
+    step: float
+    batch_size: int
+    distance: float
+    linear: ScalingRule
+    square_root: ScalingRule
+    run: Run
+    original: Run
+    critical_step: CriticalStep
+    epochs: FloatArray
+    distances: FloatArray
+
+    @property
+    def learning_rate(self) -> float:
+        """The step, in torch's word."""
+        return self.step
+
+    @cached_property
+    def spreads(self) -> tuple[float, float]:
+        """E |X (b - E b)|^2 / n of single runs at the last epoch, of the original run and of the matched one.
+
+        An estimate where many rows are shuffled; nan where it takes more than a second.
+        """
+        return _spread(self.original, self.epochs), _spread(self.run, self.epochs)
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks: a short last batch, and the spread of single runs."""
+        n, found = self.run.problem.n, []
+        for run, name in ((self.original, "run that is matched"), (self.run, "matched run")):
+            sizes = run.scheme.sizes(n)
+            if sizes.min() < sizes.max():
+                weight = significant(sizes.max() / sizes.min(), 2)
+                found.append(
+                    f"the last of {len(sizes)} batches of the {name} has {sizes.min()} rows, not {sizes.max()}: "
+                    f"each counts {weight} times as much"
+                )
+        if found and (nearer := self._with_equal_batches()):
+            size, distance = nearer
+            found.append(
+                f"that is why no step comes nearer: batches of {size}, which divide {n} rows, come within "
+                f"{_percent(distance)}"
+            )
+        before, after = self.spreads
+        if before > 0 or after > 0:
+            change = f" ({factor(after / before)})" if before else ""
+            found.append(
+                f"spread of single runs after {self.epochs[-1]:g} epochs: about {significant(before, 2)} before, "
+                f"{significant(after, 2)} now{change}"
+            )
+        return tuple(found)
+
+    def _with_equal_batches(self) -> tuple[int, float] | None:
+        """A batch size next to this one that divides the rows, if its distance is less than half as large."""
+        n, wanted, run = self.run.problem.n, self.batch_size, self.run
+        taken = int(self.original.scheme.sizes(n).max())
+        sizes = [size for size in range(max(1, wanted // 2), min(2 * wanted, n) + 1) if n % size == 0]
+        near = sorted((abs(math.log(size / wanted)), size) for size in sizes if size != taken)
+        if not near:
+            return None
+        size = near[0][1]
+        try:
+            scheme = run.scheme.with_batch_size(size)
+        except UnsupportedError:
+            return None
+        other = _with_scheme(run, scheme).with_step(self.step * size / wanted)
+        distance = _Trajectory.of(self.original, self.epochs).distance(other)
+        return (size, distance) if distance < self.distance / 2 else None
+
+    def table(self) -> Table:
+        """The match and the two rules, a row each, with remarks below."""
+        columns = self._columns()
+        cells = [
+            [name, significant(step, 4), _percent(distance), "" if converges else "diverges"]
+            for name, step, distance, converges in zip(*columns.values(), strict=True)
+        ]
+        lines = [f"{'rule':<12}{'step':>11}{'distance':>11}"]
+        lines += [f"{name:<12}{step:>11}{apart:>11}  {word}".rstrip() for name, step, apart, word in cells]
+        header, title = ["rule", "step", "distance", ""], self._title()
+        below = "\n".join([f"converges below {significant(float(self.critical_step), 4)}", *self.notes])
+        return Table(columns, "\n".join([title, *lines, below]), header, cells, title, below)
+
+    def _columns(self) -> dict[str, Any]:
+        rules = {"linear": self.linear, "square root": self.square_root}
+        return {
+            "rule": ["nearest", *rules],
+            "learning_rate": [self.step, *(rule.step for rule in rules.values())],
+            "distance": [self.distance, *(rule.distance for rule in rules.values())],
+            "converges": [True, *(rule.converges for rule in rules.values())],
+        }
+
+    def _title(self) -> str:
+        original = self.original
+        rows, step = original.scheme.sizes(original.problem.n).max(), original.recipe.at(0).step
+        return (
+            f"from batches of {rows} to {self.batch_size}, step {significant(step, 4)}, "
+            f"compared at epochs {self.epochs[0]:g} to {self.epochs[-1]:g}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The match, with `linear` and `square_root` beside it, in numbers, words and lists."""
+        names = "batch_size learning_rate distance linear square_root critical_step epochs distances notes"
+        return {name: plain(getattr(self, name)) for name in names.split()}
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+    def __repr__(self) -> str:
+        return str(self.table())
+
+
+def match(
+    run: Run, batch_size: int | None = None, *, scheme: Scheme | None = None, epochs: ArrayLike = 100
+) -> Match:
+    """The step at another batch size that gives the nearest trajectory, and how wrong the rules of thumb are.
+
+    Of all steps below the critical one, that whose mean iterate b' stays nearest to the mean iterate b of the run:
+    it has the smallest root mean square over epochs k of |X (b_k - b'_k)| / |X (b_k - b_0)|. Beside it the linear
+    rule (step in proportion to the batch size) and the square-root rule. Everything else of the recipe is kept.
+
+    Parameters
+    ----------
+    run : Run
+        With a constant step, and convergent.
+    batch_size : int
+        Rows per visit, of the same way of visiting; or
+    scheme : Scheme
+        any other one.
+    epochs : int or array
+        The last epoch at which trajectories are compared, at 24 epochs from the first on that are spaced
+        logarithmically; or all of these epochs.
+
+    Returns
+    -------
+    Match
+        The nearest step, its distance, and those of the two rules; it prints as a table.
+
+    >>> import reshuffle as rs
+    >>> problem = rs.gaussian(240, 20, noise=1.0, seed=0)
+    >>> run = rs.descend(problem, rs.RandomReshuffling(batch_size=20), step=0.1)
+    >>> rs.match(run, batch_size=80)
+    from batches of 20 to 80, step 0.1, compared at epochs 1 to 100
+    rule               step   distance
+    nearest          0.3279      1.97%
+    linear              0.4      3.50%
+    square root         0.2      8.41%
+    converges below 1.357
+    spread of single runs after 100 epochs: about 0.0058 before, 0.0033 now (x0.58)
+    """
+    if not isinstance(run, Run):
+        raise TypeError(f"run must be a Run, made by rs.descend, but it is a {type(run).__name__}.")
+    if not run.recipe.is_constant:
+        raise UnsupportedError(
+            f"match has no answer for {run!r}, which changes with the epoch; it needs a constant step."
+        )
+    if not run.converges:
+        raise ValueError(f"run must converge to be matched, but {run!r} diverges; try a smaller step.")
+    changed = _changed(run, batch_size, scheme)
+    trajectory = _Trajectory.of(run, _ascending(epochs))
+    other, recipe = _with_scheme(run, changed), run.recipe
+    rows, others = (int(each.sizes(run.problem.n).max()) for each in (run.scheme, changed))
+    rules = [_rule(other, recipe.at(0).step * (others / rows) ** power, trajectory) for power in (1.0, 0.5)]
+    critical = critical_step(
+        run.problem, changed, penalty=recipe.penalty, momentum=recipe.momentum, nesterov=recipe.nesterov,
+        unpenalized=recipe.unpenalized,
+    )  # fmt: skip
+    best = other.with_step(_nearest(lambda step: trajectory.distance(other.with_step(step)), critical, rules))
+    distances = trajectory.distances(best)
+    return Match(
+        step=best.recipe.at(0).step,
+        batch_size=others,
+        distance=_root_mean_square(distances),
+        linear=rules[0],
+        square_root=rules[1],
+        run=best,
+        original=run,
+        critical_step=critical,
+        epochs=trajectory.epochs,
+        distances=distances,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Trajectory:
+    """The mean iterate of the run that is to be matched, and how far it has moved."""
+
+    epochs: FloatArray
+    iterates: FloatArray
+    moved: FloatArray
+
+    @classmethod
+    def of(cls, run: Run, epochs: FloatArray) -> "_Trajectory":
+        run.recipe.epochs(epochs)
+        iterates = run.iterate(epochs)
+        moved = np.sqrt(_squares(run, iterates - run.start))
+        if not (np.isfinite(moved).all() and moved.all()):
+            raise ValueError(
+                f"run must move at all epochs that are compared, but {run!r} does not: "
+                "give it a step above 0, or responses that the features say something about."
+            )
+        return cls(epochs, iterates, moved)
+
+    def distances(self, other: Run) -> FloatArray:
+        with np.errstate(invalid="ignore"):
+            apart = other.iterate(self.epochs) - self.iterates
+        return np.asarray(np.sqrt(_squares(other, apart)) / self.moved)
+
+    def distance(self, other: Run) -> float:
+        return _root_mean_square(self.distances(other))
+
+
+def _squares(run: Run, parameters: FloatArray) -> FloatArray:
+    """|X b|^2 of parameters (k, p), or (k, p, t) with all outputs together."""
+    squares = run.problem.reduction.squares(parameters, 1)
+    return squares if squares.ndim == 1 else np.asarray(squares.sum(axis=-1))
+
+
+def _root_mean_square(distances: FloatArray) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.sqrt(np.square(distances).mean()))
+
+
+def _with_scheme(run: Run, scheme: Scheme) -> Run:
+    recipe = replace(run.recipe, visits=scheme.steps(run.problem.n))
+    return Run(run.problem, scheme, recipe, run.start, run.accuracy)
+
+
+def _rule(other: Run, step: float, trajectory: _Trajectory) -> ScalingRule:
+    run = other.with_step(step)
+    distances = trajectory.distances(run)
+    return ScalingRule(step, _root_mean_square(distances), run.converges, distances)
+
+
+def _nearest(distance: Callable[[float], float], critical: float, rules: list[ScalingRule]) -> float:
+    """The best step below the critical one: bracketed from the rules on, then by Brent's method."""
+    known = {rule.step: rule.distance for rule in rules if rule.step < critical * _BELOW}
+    ceiling = critical * _BELOW
+    begin = min(known, key=lambda step: known[step]) if known else ceiling
+
+    def far(step: float) -> float:
+        if step not in known:
+            known[step] = distance(step)
+        return known[step]
+
+    for ratio in (_FACTOR, 1 / _FACTOR):
+        here = begin
+        for _ in range(_TRIED):
+            there = min(here * ratio, ceiling)
+            if there == here or far(there) > far(here):
+                break
+            here = there
+    best = min(known, key=lambda step: known[step])
+    low, high = best / _FACTOR, min(best * _FACTOR, ceiling)
+    minimize_scalar(
+        lambda log: far(math.exp(log)), bounds=(math.log(low), math.log(high)), method="bounded",
+        options={"xatol": _PRECISION},
+    )  # fmt: skip
+    return min(known, key=lambda step: known[step])
+
+
+def _changed(run: Run, batch_size: int | None, scheme: Scheme | None) -> Scheme:
+    """The scheme whose step is wanted."""
+    if (batch_size is None) == (scheme is None):
+        raise TypeError(
+            f"exactly one of batch_size and scheme must be given, but batch_size is {batch_size!r} and scheme "
+            f"is {scheme!r}."
+        )
+    n = run.problem.n
+    if batch_size is None:
+        return base.without_stages(base.fitted(run.problem, scheme)[1], "match")
+    # As in torch's DataLoader, a batch larger than the data holds all of them.
+    size = min(_arrays.whole_number("batch_size", batch_size, 1), n)
+    try:
+        return base.checked(run.scheme.with_batch_size(size), n)
+    except UnsupportedError as refusal:
+        raise UnsupportedError(f"{refusal} Then pass it as scheme=... in place of batch_size.") from None
+
+
+def _ascending(epochs: ArrayLike) -> FloatArray:
+    """The epochs at which trajectories are compared, ascending."""
+    when = _arrays.epochs(epochs)
+    if when.ndim == 0:
+        last = _arrays.whole_number("epochs", when, 1)
+        when = np.geomspace(1.0, float(last), min(last, _EPOCHS)).round()
+    when = np.unique(when)
+    if not when.size or when[0] == 0:
+        raise ValueError(
+            "epochs must hold at least one epoch, and none before the first step, but there is 0 or none."
+        )
+    return when
+
+
+def _spread(run: Run, epochs: FloatArray) -> float:
+    scheme, recipe, problem = run.scheme, run.recipe, run.problem
+    if scheme.unit is Unit.SAMPLE and problem.n * problem.rank**2 > _SMALL:
+        # Momentum multiplies what a step does in the long run by 1 / (1 - momentum).
+        step, spectrum = recipe.at(0).step / (1 - recipe.momentum), Spectrum.of(problem)
+        is_shuffled = scheme.shuffle in (Shuffle.EVERY_EPOCH, Shuffle.EVERY_STEP)
+        if not is_shuffled or step > spectrum.safe_step(scheme, recipe.penalty) / 2:
+            return math.nan
+        estimate = SpreadEstimate(spectrum)
+        return float(estimate.along(scheme, np.array([step]), epochs, recipe.penalty)[0, -1])
+    quick = Run(problem, scheme, recipe, run.start, replace(run.accuracy, rtol=0.1, budget=_QUICK))
+    (found,) = evaluate([quick], ["expected_training_loss"], epochs[-1:])
+    return float(2 * found["expected_training_loss_spread"].value.mean())
+
+
+def _percent(distance: float) -> str:
+    return f"{distance:.2%}" if distance < 100 else factor(distance)

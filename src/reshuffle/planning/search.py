@@ -1,0 +1,294 @@
+"""Recipes of a grid ranked by leave-one-out: all are screened by the mean step, the best refined by their runs."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._display import Displayed
+from reshuffle._progress import track
+from reshuffle._uncertainty import significant
+from reshuffle.errors import AccuracyWarning
+from reshuffle.grid.metrics import REFUSALS
+from reshuffle.planning.loo_grid import LeftOutCurve, Spectrum, SpreadEstimate, averaged
+from reshuffle.run import Run, descend
+from reshuffle.schemes import FullBatch
+from reshuffle.schemes.base import Scheme, Shuffle, Unit
+
+EQUAL = 1e-3
+"""Shares by which test errors may differ and count as equal: then the shorter training wins."""
+_REFINED = 5
+"""Recipes that are refined at most, for each momentum."""
+_AFFORDABLE = 1e8
+"""Rows times the square of the rank up to which they are: ten seconds each at worst."""
+_ROWS = 128
+"""Rows that tell by how much a run differs from the mean step."""
+_SCREENED = "mean step"
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedRecipe(Displayed):
+    """A way to train, and its test error by leave-one-out.
+
+    Attributes
+    ----------
+    batch_size : int
+    step : float
+        Of one visit, torch's lr.
+    share : float
+        The step over the safe step of this batch size (with momentum, that of step / (1 - momentum)).
+    momentum, penalty : float
+    epochs : int
+        When to stop.
+    scheme : Scheme
+    mean_square : float
+        Leave-one-out, the mean over rows and outputs of (y_i - x_i'b)^2 without row i, for the mean iterate.
+    spread : float
+        About what the random orders of a single run add to it; 0 if the plan is for the mean iterate.
+    standard_error : float
+        Of the mean square as an estimate of the test error; nan for those that were not refined.
+    method : str
+        How: "mean step", as if every batch were drawn afresh from all rows, "exact" where that is so, or the
+        method of `run.leave_one_out`.
+    is_verified : bool
+        True if the mean square is that of the run itself.
+    place : (int, int, int, int)
+        Indices of its penalty, batch size, share and (next) epoch in the arrays of the plan.
+    """
+
+    _shown = (
+        "batch_size", "step", "epochs", "momentum", "penalty", "test_error", "standard_error",
+        "mean_square", "spread", "share", "method", "is_verified",
+    )  # fmt: skip
+
+    batch_size: int
+    step: float
+    share: float
+    momentum: float
+    penalty: float
+    epochs: int
+    scheme: Scheme
+    mean_square: float
+    spread: float
+    standard_error: float
+    method: str
+    is_verified: bool
+    place: tuple[int, int, int, int]
+
+    @property
+    def learning_rate(self) -> float:
+        """The step of one visit, in torch's word."""
+        return self.step
+
+    @property
+    def weight_decay(self) -> float:
+        """The penalty, in torch's word."""
+        return self.penalty
+
+    @property
+    def test_error(self) -> float:
+        """The error expected on new rows, mean_square + spread: the plan has the smallest, up to a thousandth."""
+        return self.mean_square + self.spread
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """For `descend`, and for `explain`."""
+        given = {"scheme": self.scheme, "step": self.step, "momentum": self.momentum, "penalty": self.penalty}
+        return {name: value for name, value in given.items() if value != 0.0}
+
+    def words(self) -> str:
+        """Batch size, step, momentum, weight decay and epochs, as one would say them."""
+        extras = [f"momentum {self.momentum:g}"] if self.momentum else []
+        extras += [f"weight decay {significant(self.penalty, 3)}"] if self.penalty else []
+        numbers = [f"batches of {self.batch_size}", f"step {significant(self.step, 3)}", *extras]
+        return ", ".join([*numbers, f"{self.epochs} epoch{'s' if self.epochs != 1 else ''}"])
+
+    def __repr__(self) -> str:
+        return f"PlannedRecipe({self.words()}: test_error={self.test_error:.6g}, {self.method})"
+
+
+class Search:
+    """All recipes of a grid on one problem.
+
+    Parameters
+    ----------
+    batch_sizes (B,), shares (S,) of the safe step, penalties (P,), momenta (M,), epochs (E,)
+    scheme : Scheme
+        How rows are visited, with batches of any size.
+    of_run : bool
+        True to compare single runs, in place of their mean.
+
+    `mean_squares` and `spreads` are (P, B, S, E), `safe_steps` (P, B).
+    """
+
+    def __init__(
+        self,
+        spectrum: Spectrum,
+        scheme: Scheme,
+        *,
+        batch_sizes: FloatArray,
+        shares: FloatArray,
+        penalties: FloatArray,
+        momenta: FloatArray,
+        epochs: FloatArray,
+        of_run: bool,
+    ):
+        self.spectrum, self.batch_sizes, self.shares = spectrum, batch_sizes, shares
+        self.penalties, self.momenta, self.epochs, self.of_run = penalties, momenta, epochs, of_run
+        self.n = n = spectrum.problem.n
+        self.schemes = [
+            FullBatch() if size == n else scheme.with_batch_size(int(size)) for size in batch_sizes
+        ]
+        self.visits = np.array([each.steps(n) for each in self.schemes], dtype=np.float64)
+        self.safe_steps = np.array(
+            [[spectrum.safe_step(each, float(penalty)) for each in self.schemes] for penalty in penalties]
+        )
+        self.steps = self.safe_steps[..., np.newaxis] * shares
+        longest = float((self.steps * self.visits[:, np.newaxis]).max()) * float(epochs[-1])
+        self.curve = LeftOutCurve.around(spectrum, float(self.steps.max()), longest, float(penalties.max()))
+        self.estimate = SpreadEstimate(spectrum)
+        shape = (*self.steps.shape, len(epochs))
+        self.mean_squares, self.spreads = np.zeros(shape), np.zeros(shape)
+        # Screening: each batch as if it were drawn from all rows.
+        for place in np.ndindex(self.steps.shape[:2]):
+            visits, steps = self.visits[place[1]] * epochs, self.steps[place]
+            penalty = float(penalties[place[0]])
+            self.mean_squares[place] = [
+                self.curve.mean_squares(float(step), visits, penalty) for step in steps
+            ]
+            self.spreads[place] = self._spread(self.schemes[place[1]], steps, epochs, penalty)
+
+    def _spread(self, scheme: Scheme, steps: FloatArray, epochs: FloatArray, penalty: float) -> FloatArray:
+        if not self.of_run:
+            return np.zeros((len(steps), len(epochs)))
+        return self.estimate.along(scheme, steps, epochs, penalty)
+
+    def screened(self, momentum: float) -> list[PlannedRecipe]:
+        """Each penalty, batch size and step at its best epoch."""
+        found, is_exact = [], [not momentum and self._is_mean_step(scheme) for scheme in self.schemes]
+        for place in np.ndindex(self.steps.shape):
+            penalty, size, share = place
+            when = _first(self.mean_squares[place] + self.spreads[place])
+            found.append(
+                PlannedRecipe(
+                    batch_size=int(self.batch_sizes[size]),
+                    # Momentum multiplies what a step does in the long run by 1 / (1 - momentum).
+                    step=float(self.steps[place]) * (1 - momentum),
+                    share=float(self.shares[share]),
+                    momentum=momentum,
+                    penalty=float(self.penalties[penalty]),
+                    epochs=int(self.epochs[when]),
+                    scheme=self.schemes[size],
+                    mean_square=float(self.mean_squares[place][when]),
+                    spread=float(self.spreads[place][when]),
+                    standard_error=float("nan"),
+                    method="exact" if is_exact[size] else _SCREENED,
+                    is_verified=is_exact[size],
+                    place=(penalty, size, share, when),
+                )
+            )
+        return found
+
+    def _is_mean_step(self, scheme: Scheme) -> bool:
+        """True if every visit of a scheme is the mean step."""
+        draws = scheme.shuffle is Shuffle.EVERY_STEP and scheme.unit is Unit.SAMPLE
+        return scheme.steps(self.n) == 1 or draws
+
+    def run(self, recipe: PlannedRecipe) -> Run:
+        """The recipe as a run."""
+        return descend(self.spectrum.problem, **recipe.arguments)
+
+    def refined(self, recipe: PlannedRecipe) -> PlannedRecipe:
+        """A recipe with the leave-one-out of the run itself, at the best epoch next to that of the screening.
+
+        Some rows tell by how much it differs from that of the mean step; all of them, if they are few. Both take
+        the means of centred rows for given, which their quotient does not feel.
+        """
+        near = np.unique(np.geomspace(max(1, recipe.epochs / 2), 2 * recipe.epochs, 9).round())
+        near = near[near <= self.epochs[-1]]
+        try:
+            with warnings.catch_warnings():
+                # Recipes are compared up to a thousandth, and the answer keeps its method.
+                warnings.simplefilter("ignore", AccuracyWarning)
+                answer = self.run(recipe).leave_one_out(near, rows=self._some_rows)
+        except REFUSALS as refusal:
+            return replace(self.with_error(recipe), method=f"{_SCREENED}; {refusal}", is_verified=True)
+        (step, visits), penalty = self._steps_of(recipe), recipe.penalty
+        squares = answer.mean_square if answer.mean_square.ndim == 1 else answer.mean_square.mean(axis=-1)
+        means = self.curve.mean_squares(step, visits * near, penalty) * (
+            squares / self._given_means(step, visits * near, penalty)
+        )
+        spreads = self._spread(recipe.scheme, np.array([step]), near, penalty)[0]
+        best = _first(means + spreads)
+        found = replace(
+            recipe,
+            epochs=int(near[best]),
+            mean_square=float(means[best]),
+            spread=float(spreads[best]),
+            method=answer.method,
+            is_verified=True,
+            place=(*recipe.place[:3], int(np.argmin(np.abs(self.epochs - near[best])))),
+        )
+        return self.with_error(found)
+
+    def with_error(self, recipe: PlannedRecipe) -> PlannedRecipe:
+        """A recipe with the standard error of its mean square, as the mean step has it."""
+        step, visits = self._steps_of(recipe)
+        residuals = self.curve.residuals(step, np.array([visits * recipe.epochs]), recipe.penalty)[0]
+        squares = np.square(residuals).mean(axis=1)
+        return replace(recipe, standard_error=float(averaged(squares, self.spectrum.weights)[1]))
+
+    def _steps_of(self, recipe: PlannedRecipe) -> tuple[float, float]:
+        """The step that a recipe has in the long run, and its visits per epoch."""
+        return recipe.step / (1 - recipe.momentum), float(self.visits[recipe.place[1]])
+
+    @cached_property
+    def _some_rows(self) -> IntArray:
+        return np.unique(np.linspace(0, self.n - 1, min(self.n, _ROWS)).round().astype(np.int64))
+
+    def _given_means(self, step: float, visits: FloatArray, penalty: float) -> FloatArray:
+        """Mean squares of some rows, where the means of centred rows stay as they are: (k,)."""
+        rows = self._some_rows
+        given = replace(self.curve, spectrum=replace(self.spectrum, centred=False))
+        residuals = given.residuals(step, visits, penalty, rows)
+        return np.asarray(np.square(residuals).mean(axis=2).sum(axis=1) / self.spectrum.weights[rows].sum())
+
+    def ranked(self, verify: bool) -> list[PlannedRecipe]:
+        """All recipes, the best first, refined until the first one is.
+
+        What is equal up to a thousandth is ranked by its length, then by the size of its batches.
+        """
+        affordable = verify and self.n * float(len(self.spectrum.values)) ** 2 <= _AFFORDABLE
+        ranked: list[PlannedRecipe] = []
+        for momentum in self.momenta:
+            recipes = _sorted(self.screened(float(momentum)))
+            count = _REFINED if affordable else 0
+            for _ in track(range(count), count, "refining recipes"):
+                if recipes[0].is_verified:
+                    break
+                recipes = _sorted([self.refined(recipes[0]), *recipes[1:]])
+            known = [recipe for recipe in recipes if recipe.is_verified]
+            # Screening momentum is but a guess.
+            ranked += known if momentum and known else recipes
+        best, *others = _sorted(ranked)
+        return [self.with_error(best) if np.isnan(best.standard_error) else best, *others]
+
+
+def _sorted(recipes: Sequence[PlannedRecipe]) -> list[PlannedRecipe]:
+    """The best first: of those that count as equal to the least, the one that is done first."""
+    limit = (1 + EQUAL) * min(recipe.test_error for recipe in recipes)
+
+    def key(recipe: PlannedRecipe) -> tuple[float, ...]:
+        error = recipe.test_error
+        return (0.0 if error <= limit else error, recipe.epochs, recipe.momentum, -recipe.batch_size, error)
+
+    return sorted(recipes, key=key)
+
+
+def _first(errors: FloatArray) -> int:
+    """The first of those that count as equal to the least."""
+    return int(np.argmax(errors <= (1 + EQUAL) * errors.min()))
