@@ -94,12 +94,16 @@ def growth() -> Table:
     )
     fixed, samples = rs.RandomReshuffling, rs.SampleReshuffling
     sweeps = [
-        ("B, at n = 10,000, p = 50", [30, 100, 300, 1000, 3000, 10_000], lambda B: (10_000, 50, fixed(B))),
-        ("n, at p = 50, B = 100", [1000, 3000, 10_000, 30_000], lambda n: (n, 50, fixed(100))),
-        ("p, at n = 3000, B = 100", [25, 50, 100, 200], lambda p: (3000, p, fixed(100))),
-        ("B, samples, n = 3000, p = 50", [5, 30, 300, 3000], lambda B: (3000, 50, samples(B))),
-        ("n, samples, B = 4, p = 50", [1000, 2000, 4000, 8000], lambda n: (n, 50, samples(4))),
-        ("p, samples, n = 2000, B = 4", [50, 100, 200, 400], lambda p: (2000, p, samples(4))),
+        (
+            "B, at n = 10,000, p = 50",
+            [30, 100, 300, 1000, 3000, 10_000],
+            lambda B: (10_000, 50, fixed(batches=B)),
+        ),
+        ("n, at p = 50, B = 100", [1000, 3000, 10_000, 30_000], lambda n: (n, 50, fixed(batches=100))),
+        ("p, at n = 3000, B = 100", [25, 50, 100, 200], lambda p: (3000, p, fixed(batches=100))),
+        ("B, samples, n = 3000, p = 50", [5, 30, 300, 3000], lambda B: (3000, 50, samples(batches=B))),
+        ("n, samples, B = 4, p = 50", [1000, 2000, 4000, 8000], lambda n: (n, 50, samples(batches=4))),
+        ("p, samples, n = 2000, B = 4", [50, 100, 200, 400], lambda p: (2000, p, samples(batches=4))),
     ]
     for name, values, shape in sweeps:
         times, methods = [], []

@@ -89,7 +89,7 @@ _QUESTIONS: dict[str, tuple[str, str]] = {
     ),
     "risk in stages, n = 400, p = 60": (
         _TRUTH.format(400, 60),
-        "stages = rs.Stages([(5, rs.RandomReshuffling(batches=8)), (None, rs.RandomReshuffling(batches=2))])\n"
+        "stages = rs.Stages([(5, rs.RandomReshuffling(batches=8)), (None, rs.RandomReshuffling(batches=2))]); "
         "rs.descend(problem, stages, step=0.05).risk([1, 10, 100])",
     ),
     "risk, shuffled once, n = 200, p = 20, B = 5": (

@@ -1,6 +1,7 @@
 """Bad input: an error that names the argument, the allowed range and the value."""
 
 import math
+import re
 from itertools import permutations, product
 
 import numpy as np
@@ -407,3 +408,33 @@ def test_an_order_that_does_not_fit_the_rows():
         rs.ShuffleOnce(batches=3, draws=2)
     with pytest.raises(ValueError, match="batch_size must be a whole number between 1 and 6"):
         rs.descend(problem, rs.SampleWithReplacement(batch_size=7, drop_last=True), 0.1)
+
+
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [
+        ({"lr": 0.1}, "has no argument 'lr'; write step=lr with .* step=2*lr with MSELoss()"),
+        ({"learning_rate": 0.1}, "write step=learning_rate with"),
+        (
+            {"step": 0.1, "weight_decay": 0.1},
+            "write penalty=weight_decay with .* weight_decay/2 with MSELoss()",
+        ),
+        ({"step": 0.1, "momentun": 0.9}, "has no argument 'momentun'; did you mean momentum?"),
+    ],
+)
+def test_other_words_for_arguments_are_answered_with_those_to_use(named, words):
+    pattern = re.escape(words).replace(r"\.\*", ".*")
+    problem = rs.gaussian(8, 2, seed=0)
+    for function, others in ((rs.descend, {}), (rs.simulate, {"epochs": 1, "runs": 4})):
+        with pytest.raises(TypeError, match=pattern):
+            function(problem, rs.FullBatch(), **named, **others)
+
+
+def test_misspelt_names_of_the_package_are_answered_with_those_that_are_near():
+    for wrong, right in (
+        ("plann", "plan"),
+        ("RandomReshufling", "RandomReshuffling"),
+        ("asymptotic", "asymptotics"),
+    ):
+        with pytest.raises(AttributeError, match=f"no attribute '{wrong}'; did you mean '{right}'?"):
+            getattr(rs, wrong)

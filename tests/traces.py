@@ -1,4 +1,4 @@
-"""`python -m tests.traces`: the modules that four questions pass through, as docs/architecture.md draws them.
+"""`python -m tests.traces`: the modules that questions pass through, as docs/architecture.md draws them.
 
 `python -m tests.traces --write` draws them there.
 """
@@ -34,6 +34,8 @@ QUESTIONS: dict[str, Callable[[rs.LeastSquares], object]] = {
     "descend(samples, momentum=).leave_one_out": lambda problem: rs.descend(
         problem, rs.SampleReshuffling(batch_size=10), step=0.005, momentum=0.9
     ).leave_one_out([1, 10]),
+    "plan(X, y)": lambda problem: rs.plan(problem.X, problem.y),
+    "plan(X, y, batch_sizes=[10, 25])": lambda problem: rs.plan(problem.X, problem.y, batch_sizes=[10, 25]),
     "MiniBatchRegressor().fit": lambda problem: MiniBatchRegressor().fit(problem.X, problem.y),
     "free.spectrum(x*y + y*x).density": lambda _: density_of_an_anticommutator(),
 }

@@ -3,7 +3,9 @@
 problem -> scheme and recipe -> epoch -> run -> risk, limit, stability, stopping
 """
 
+import sys
 import warnings
+from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -84,7 +86,11 @@ if not TYPE_CHECKING:
         if home is None and name[:1].isupper() and name in import_module(_SCHEMES).__all__:
             home = _SCHEMES
         if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            # Packages such as `cli` come here as well, and must not wait for the schemes.
+            known = [*_HOMES, *_PACKAGES, *getattr(sys.modules.get(_SCHEMES), "__all__", ())]
+            near = get_close_matches(name, known, 1)
+            words = f"; did you mean {near[0]!r}?" if near else ""
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{words}")
         value = getattr(import_module(home), name)
         globals()[name] = value
         return value

@@ -4,11 +4,14 @@ Each check returns the cleaned value, or names the argument, the allowed range a
 values are trusted; nothing is checked twice.
 """
 
+import difflib
+import inspect
 import math
 import numbers
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeAlias
+from functools import wraps
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 import scipy.linalg
@@ -30,6 +33,41 @@ _SHARE = 0.5
 """Share of the memory that features may take."""
 _MISSING = ("NoneType", "NAType", "NaTType")
 """Types of missing values, by name: pandas is not imported to ask for its own."""
+
+
+_OTHER_WORDS = {
+    "lr": ("step", "step=lr with the loss MSELoss() / 2, and step=2*lr with MSELoss()"),
+    "learning_rate": (
+        "step",
+        "step=learning_rate with torch's loss MSELoss() / 2, and 2*learning_rate with MSELoss()",
+    ),
+    "weight_decay": (
+        "penalty",
+        "penalty=weight_decay with torch's loss MSELoss() / 2, and weight_decay/2 with MSELoss()",
+    ),
+}
+"""Arguments of torch: the names that they have here, and what to write; torch's MSELoss has no factor 1/2."""
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def with_known_keywords(function: Function) -> Function:
+    """Decorate a function: a keyword that it has not got is answered with the one to use."""
+    names = list(inspect.signature(function).parameters)
+
+    @wraps(function)
+    def called(*positional: Any, **named: Any) -> Any:
+        for name in named:
+            if name in names:
+                continue
+            known, advice = _OTHER_WORDS.get(name, ("", ""))
+            if known not in names:
+                near = difflib.get_close_matches(name, names, 1)
+                advice = f"did you mean {near[0]}?" if near else f"it takes {', '.join(names)}."
+                raise TypeError(f"{function.__name__} has no argument {name!r}; {advice}")
+            raise TypeError(f"{function.__name__} has no argument {name!r}; write {advice}.")
+        return function(*positional, **named)
+
+    return cast(Function, called)
 
 
 def real_array(name: str, value: Any, advice: str = "drop or impute such rows first") -> FloatArray:

@@ -3,6 +3,7 @@
 import sys
 import warnings
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import TypeVar
 
 import numpy as np
@@ -18,6 +19,8 @@ A_SECOND = 1.6e10
 AT_ONCE = A_SECOND / 20
 """Operations of first draws: means of several are nearer to normal than single ones."""
 Answer = TypeVar("Answer")
+FIRST: ContextVar[Callable[[], str]] = ContextVar("first", default=str)
+"""Words that take the place of warnings about accuracy while a question is answered, unless they are empty."""
 
 
 def duration(operations: float) -> str:
@@ -112,6 +115,8 @@ def warnings_of(question: Callable[[], Answer]) -> tuple[Answer, list[AccuracyWa
 
 def warn(message: str, hint: Hint = "") -> None:
     """Warn at the line outside this package from which the question came."""
+    if words := FIRST.get()():
+        message, hint = f"{words} Answers carry their error.", ""
     # Cached properties put frames of other modules in between, so the outermost frame of ours is looked for.
     frame, depth, outermost = sys._getframe().f_back, 1, 1
     while frame is not None:

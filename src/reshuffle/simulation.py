@@ -356,6 +356,7 @@ class Block:
             self._take_on(self.taken_on, runs)
 
 
+@_arrays.with_known_keywords
 def simulate(
     problem: LeastSquares,
     scheme: Scheme,

@@ -1,6 +1,7 @@
 """The errors of answers from random draws: how wide, how often looked at, at any scale, and for every answer."""
 
 import math
+import re
 import warnings
 
 import numpy as np
@@ -177,12 +178,23 @@ def test_an_error_beyond_the_answer_is_told():
         warn_of_no_answer(epochs, 1e-20 * answers, 1e-18 * np.ones(3), 10.0)
 
 
-@pytest.mark.filterwarnings("ignore:the mean over orders is known to")
-def test_a_risk_that_sampling_cannot_tell_is_told():
+def test_a_run_that_diverges_says_so_and_names_a_step_before_it_speaks_of_accuracy():
     problem = case(24, 30, 1).problem
     run = rs.descend(problem, rs.RandomReshuffling(batches=24), 0.6, method="sampling", budget=1.0)
-    with pytest.warns(AccuracyWarning, match="known too poorly for the risk after 10 epochs"):
+    with pytest.warns(AccuracyWarning) as said:
         run.risk(10)
+    (words,) = {str(one.message) for one in said}
+    step = float(
+        re.fullmatch(r"at step 0.6 the mean iterate diverges, .*; at (\S+) it converges.*", words)[1]
+    )
+    assert rs.descend(problem, rs.RandomReshuffling(batches=24), step).converges
+
+
+def test_a_run_that_diverges_says_so_before_it_speaks_of_budgets():
+    problem = rs.gaussian(300, 40, noise=0.5, seed=2, covariance=np.geomspace(1, 0.01, 40))
+    run = rs.descend(problem, rs.RandomReshuffling(batches=15), step=5.0, method="exact", budget=1e5)
+    with pytest.raises(rs.BudgetError, match=r"^at step 5 the mean iterate diverges, .* Besides, .* budget"):
+        run.risk(1)
 
 
 def test_the_kind_of_drawn_errors_equals_its_old_name_with_a_warning():

@@ -95,18 +95,15 @@ def test_a_diverging_run_is_found_by_a_few_orders_and_not_followed(momentum, mon
     assert found["rate"].value > 10
 
 
+@pytest.mark.filterwarnings("ignore:at step 2.05 the mean iterate diverges")
 def test_the_start_and_the_first_epochs_of_a_diverging_run_are_known():
     run = rs.descend(SHUFFLED, SCHEME, step=2.05)
     assert run.divergence is not None
     assert run.divergence.value < 10
     (found,) = evaluate([run], ["risk", "best_epoch"], [0, 1, 3000])
     assert found["risk"].error[1] > 0
-    start, rough = (
-        rs.descend(SHUFFLED, rs.FullBatch(), step=0.1),
-        rs.descend(SHUFFLED, SCHEME, step=2.05, rtol=0.1),
-    )
-    np.testing.assert_allclose(found["risk"].value[:2], [start.risk(0).total, rough.risk(1).total])
-    assert found["risk"].error[1] > 0
+    start = rs.descend(SHUFFLED, rs.FullBatch(), step=0.1)
+    np.testing.assert_allclose(found["risk"].value[:2], [start.risk(0).total, run.relaxed.risk(1).total])
     assert np.isinf(found["risk"].value[2])
     assert found["best_epoch"].value < 100
 

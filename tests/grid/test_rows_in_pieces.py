@@ -43,3 +43,17 @@ def test_a_grid_over_rows_on_disk(tmp_path, monkeypatch):
     )
     with pytest.raises(TypeError, match="put them into an Accumulator first"):
         rs.sweep(problem, cache=tmp_path / "kept", **ASKED)
+
+
+def test_questions_about_single_rows_name_the_way_to_ask_them():
+    problem = accumulated(np.arange(90))
+    run = rs.descend(problem, rs.RandomReshuffling(batches=3), step=0.05)
+    for name, ask in {
+        "plan": lambda: rs.plan(problem),
+        "leave_one_out": lambda: run.leave_one_out(3),
+        "best_epoch": run.best_epoch,
+    }.items():
+        with pytest.raises(
+            rs.UnsupportedError, match=f"^{name}.* rows one by one.*in_memory=True.*X\\[::2\\]"
+        ):
+            ask()

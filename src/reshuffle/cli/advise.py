@@ -189,24 +189,10 @@ def _held_out(data: Data, test: str) -> tuple["FloatArray", "FloatArray"]:
 
 @dataclass(frozen=True, eq=False)
 class Advice:
-    """A plan for the data of a file.
+    """A plan for the data of a file, and its check on held-out rows.
 
-    Attributes
-    ----------
-    data : Data
-    plan : Plan
-        Targets are divided by `units` in it.
-    units : (t,)
-        1 for one target, the standard deviations of several, so that all of them count.
-    deviations : (t,)
-        Standard deviations of the targets.
-    of_targets, errors_of_targets : (t,) or None
-        The expected test error of each of several targets, in units of its own squared, and its standard error.
-    check : HoldoutCheck or None
-        How the recommendation does on held-out rows.
-    test : str or None
-        Where these are.
-    seed : int
+    In the plan targets are divided by `units` (t,): 1 for one target, the standard deviations of several, so that
+    all of them count. The expected test error of each of several targets is in units of its own squared.
     """
 
     data: Data
@@ -331,10 +317,12 @@ def remarks(advice: Advice) -> list[str]:
         f"{fit.name} {number(advice.error(fit.mean_square)[0], 4)} ({against(fit.mean_square, best.test_error)})"
         for fit in fits
     ]
+    of_step, *others = plan.notes
     lines = [
         recommendation(advice),
-        f"The largest safe learning rate for such batches is {number(best.step / best.share, 3)}; this one is "
-        f"{number(best.share, 3)} of it. Without training: {', '.join(simple)}.",
+        f"The largest safe learning rate for such batches is {number(best.step / best.share, 3)}; {of_step}. "
+        f"Without training: {', '.join(simple)}.",
+        *(f"{note[0].upper()}{note[1:]}." for note in others),
     ]
     simplest = min(fits, key=lambda fit: fit.mean_square)
     if simplest.mean_square < (1 - _WORTH_IT) * best.test_error:
@@ -433,7 +421,7 @@ def curves(advice: Advice) -> list[Series]:
     _, size, share, _ = plan.best.place
     errors = plan.errors
     rate = number(plan.best.step, 3)
-    wanted = {(size, share): f"recommended: batches of {plan.best.batch_size}, learning rate {rate}"}
+    wanted = {(size, share): f"recommended: {batches(plan, plan.best.batch_size)}, learning rate {rate}"}
     for other, word in ((len(plan.shares) - 1, "larger"), (max(share - 3, 0), "smaller")):
         factor = float(plan.shares[other]) / plan.best.share
         times = factor if factor >= 1 else 1 / factor
@@ -528,6 +516,7 @@ def _record(advice: Advice, code: dict[str, str]) -> dict[str, Any]:
             "method": best.method,
         },
         "safe_learning_rate": best.step / best.share,
+        "notes": plan.notes,
         "units": advice.units,
         "test_error_of_targets": advice.of_targets,
         "choices": choices(advice),

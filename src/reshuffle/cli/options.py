@@ -67,8 +67,7 @@ Schemes = Annotated[
     str, option(f"How rows are visited, separated by commas: {', '.join(SCHEMES)}.", RECIPE, "-s")
 ]
 Alpha = Annotated[
-    float | None,
-    option("The full-batch step; each visit takes alpha / B (linear scaling).", RECIPE, "-a"),
+    float | None, option("The full-batch step; each visit takes alpha / B (linear scaling).", RECIPE, "-a")
 ]
 Step = Annotated[float | None, option("The step of each visit, instead of --alpha.", RECIPE)]
 Epochs = Annotated[int, option("How far the curves go.", RECIPE, "-e", **WHOLE)]

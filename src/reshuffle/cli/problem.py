@@ -23,20 +23,7 @@ _UNEQUAL = 100.0
 
 @dataclass(frozen=True, eq=False)
 class Posed:
-    """A problem and where it comes from.
-
-    Attributes
-    ----------
-    problem : LeastSquares
-    data : reader.Data or None
-        The file's own features and responses; None if the problem was drawn.
-    standardizer : Standardizer or None
-        What was done to the features; None if nothing.
-    intercept : bool
-        Whether the last feature is a column of ones.
-    remarks : list of str
-        Lines that tell of it.
-    """
+    """A problem, the file that it comes from, if any, what was done to its features, and remarks on it."""
 
     problem: "rs.LeastSquares"
     data: reader.Data | None = None

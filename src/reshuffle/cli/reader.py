@@ -47,16 +47,8 @@ _COMMA_ADVICE = (
 class Table:
     """The frame of a file, and how the file is written.
 
-    Attributes
-    ----------
-    path : str
-    frame : pandas.DataFrame
-        Its columns have names without spaces around them, or "column 1", "column 2", ... where the file has none.
-    has_names : bool
-    separator : str
-        Between the cells of a text file; empty for files of other kinds.
-    has_decimal_commas, is_padded : bool
-        Whether numbers have decimal commas, and whether names have spaces around them in the file.
+    Columns have names without spaces around them, or "column 1", "column 2", ... where the file has none. The
+    separator is empty for files that are no text.
     """
 
     path: str
@@ -94,31 +86,12 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Features and responses of a file, as numbers.
+    """Features X (n, p) and responses y (n, t) of a file, as numbers, and the columns that they come from.
 
-    Attributes
-    ----------
-    table : Table or None
-        Where they come from; None for arrays X and y.
-    path : str
-    X, y : (n, p), (n, t)
-    targets : list of str
-        What the columns of y are called.
-    numeric : list of str
-        Features that are numbers.
-    encoded : dict
-        Features that are categories, each with its categories in ascending order: a column of zeros and ones for
-        each of them, after the numeric ones, as pandas.get_dummies has them.
-    dropped, constant : list of str
-        Columns that were left out because that was asked for, and because they are constant.
-    fill : str or None
-        How missing values of features are replaced.
-    filled : dict
-        The value that stands for missing ones, of features that have any.
-    choice : str
-        Why this column is y, if none was named.
-    truth : dict
-        `beta_star`, `covariance` and `noise`, as far as the file knows them.
+    Columns of X are those that are numbers, then for each column of categories a column of zeros and ones per
+    category, in ascending order, as pandas.get_dummies has them. `fill` says how missing values of features are
+    replaced, `filled` by which numbers; `choice` why this column is y, if none was named. The truth is `beta_star`,
+    `covariance` and `noise`, as far as the file knows them; arrays X and y come from no table.
     """
 
     table: Table | None

@@ -25,30 +25,11 @@ _FAR = 30
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a command found.
+    """What a command found: a readable table, everything for JSON, a tidy table for CSV, curves, and words.
 
-    Attributes
-    ----------
-    command, title : str
-    rows : list of dict
-        The readable table: a row each, by heading. Cells are text, numbers, flags, or pairs of a number and its
-        error.
-    data : dict
-        Everything, for JSON.
-    columns : mapping
-        The tidy table, for CSV: names and columns of equal length.
-    keys : int
-        How many of the first columns tell the rows apart: they stay in sight where a table is too wide.
-    series : list of Series
-        The curves that are sketched and drawn.
-    xlabel, ylabel, levels, from_zero :
-        The axes, horizontal lines by name, and whether zero must be in sight.
-    remarks, notes : lists of str
-        Lines above the table and below it.
-    code : list of str
-        Programs, printed last as they are.
-    draw : callable, optional
-        Makes the picture, where it has more than the series.
+    Cells of a row are text, numbers, flags, or pairs of a number and its error; the first `keys` columns tell the
+    rows apart, and stay in sight where a table is too wide. `levels` are horizontal lines by name, `remarks` stand
+    above the table, `notes` below it, and programs come last. `draw` makes pictures that have more than the series.
     """
 
     command: str

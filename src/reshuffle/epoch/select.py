@@ -222,7 +222,6 @@ class Task:
     """A symmetric epoch to be averaged."""
 
     steps: int  # the visits of an epoch
-    degree: int  # of the kernel of the mean map, a polynomial in the step
     exact: Callable[[], MeanMap]  # averages over all orders
     exact_flops: float = 0.0  # infinite if it cannot be done
     out_of_reach: str = OUT_OF_REACH  # why it cannot be done, if it cannot
@@ -249,14 +248,14 @@ def task(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Task:
     """The task of a symmetric scheme over n rows, for features and a step in the scale of the row space."""
     steps, kind = scheme.steps(n), type(scheme).__name__
     if scheme.shuffle is Shuffle.EVERY_STEP:
-        return Task(steps, 0, partial(samples.repeated_step, blocks, step, steps))
+        return Task(steps, partial(samples.repeated_step, blocks, step, steps))
     if scheme.shuffle is Shuffle.NEVER and blocks.batches > 1:
         raise TypeError(
             f"{kind}.is_symmetric must be False, since its {blocks.batches} batches are visited in a fixed order; "
             "only a single batch has a symmetric epoch then."
         )
     if scheme.shuffle is Shuffle.NEVER:
-        return Task(1, 0, partial(samples.one_batch, blocks, step))
+        return Task(1, partial(samples.one_batch, blocks, step))
     if scheme.shuffle is not Shuffle.EVERY_EPOCH:
         raise TypeError(
             f"{kind}.is_symmetric must be False: for {scheme.shuffle.value}, of {scheme.unit.value}, there is no "
@@ -267,9 +266,7 @@ def task(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Task:
         weights = np.repeat(1 / (blocks.batches * blocks.divisors), blocks.sizes)
         whitened = cache(partial(Whitened.of, blocks.rows, weights, steps * step, blocks.offsets))
         exact = partial(lattice.reshuffled_mean_map, blocks, step)
-        return Task(
-            steps, steps - 1, exact, lattice.flops(blocks), OUT_OF_REACH, np.ones(steps), whitened, drawn
-        )
+        return Task(steps, exact, lattice.flops(blocks), OUT_OF_REACH, np.ones(steps), whitened, drawn)
     sizes, divisors = scheme.sizes(n), scheme.step_divisors(n)
     whitened = cache(
         partial(Whitened.of, blocks.rows, np.full(len(blocks.rows), 1 / n), steps * step, blocks.offsets)
@@ -292,7 +289,7 @@ def task(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Task:
         alone = replace(blocks, divisors=divisors)
         mean, flops = partial(lattice.reshuffled_mean_map, alone, step), lattice.flops(alone)
     known = f"the exact mean over shuffled samples is known for at most {most} batches"
-    return Task(steps, steps - 1, mean, flops, known, sizes / divisors, whitened, drawn)
+    return Task(steps, mean, flops, known, sizes / divisors, whitened, drawn)
 
 
 def mean_choice(task: Task, accuracy: Accuracy) -> Choice:

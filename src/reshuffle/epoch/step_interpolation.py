@@ -102,7 +102,7 @@ def intervals(
     at_one = task(scheme, problem.n, blocks, 1.0)
     if not (np.isfinite(gentle) and select.averages_all_orders(at_one, accuracy)):
         return []
-    found, count, high = [], at_one.degree + 2, _WIDEST * gentle
+    found, count, high = [], at_one.steps + 1, _WIDEST * gentle
     remaining = sorted({step for step in steps if _SMALLEST * gentle < step < _LARGEST * gentle})
     while remaining:
         here = tuple(step for step in remaining if step <= high)

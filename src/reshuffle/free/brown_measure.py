@@ -7,7 +7,7 @@ have many times.
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from reshuffle.free.progress import SINGLE_THREAD
 from reshuffle.free.solver.atoms import atoms as atoms_of
 from reshuffle.free.solver.continuation import ROUNDING, Resolved, follow, land
 from reshuffle.free.solver.system import State, System, sandwich, solve
-from reshuffle.free.spectrum import Engine, require_invertible, spectrum
+from reshuffle.free.spectrum import Engine, require_invertible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -124,7 +124,7 @@ def brown(expression: Expression) -> "Brown":
             f"expression must be made of variables(...), "
             f"but it is {expression!r}; start from c, = variables(Circular())"
         )
-    require_invertible(expression, spectrum)
+    require_invertible(expression)
     return Brown(expression)
 
 
@@ -640,7 +640,7 @@ def planar_atoms(expression: Expression, matrix: Callable[[int], Complex]) -> Pl
     expression : p; matrix : size -> p at random matrices.
     """
     laws = expression.family.laws if expression.family else ()
-    if not any(law.atoms for law in laws) and not _constant(expression):
+    if not any(law.atoms for law in laws) and set(expression.terms) - {()}:
         # Without atoms of its variables no expression has one (Mai, Speicher and Weber, 2017), unless it
         # is a number.
         return ()
@@ -652,29 +652,20 @@ def planar_atoms(expression: Expression, matrix: Callable[[int], Complex]) -> Pl
     return tuple(found)
 
 
-def _constant(expression: Expression) -> bool:
-    return set(expression.terms) <= {()}
-
-
 def _repeated(eigenvalues: Complex, expression: Expression) -> list[complex]:
     """Return the middles of groups of at least three eigenvalues; Jordan blocks scatter them."""
     scale = max(float(np.abs(eigenvalues).max()), 1e-300)
-    near = partial(_close, scale=scale)
     constant = expression.constant
     candidates = [] if np.ndim(constant) else [complex(constant)]
     candidates += [complex(value) for value in eigenvalues]
     places: list[complex] = []
     for candidate in candidates:
-        group = eigenvalues[near(eigenvalues, candidate)]
+        group = eigenvalues[np.abs(eigenvalues - candidate) < 1e-3 * scale]
         if len(group) >= 3 and not any(abs(place - candidate) < 3e-3 * scale for place in places):
             given = abs(candidate - candidates[0]) < 3e-3 * scale and not np.ndim(constant)
             middle = candidates[0] if given else complex(np.mean(group))
             places.append(complex(0.0) if abs(middle) < 1e-9 * scale else middle)
     return places
-
-
-def _close(values: Complex, place: complex, scale: float) -> Complex:
-    return np.asarray(np.abs(values - place) < 1e-3 * scale)
 
 
 def _mass(moved: Expression) -> float:

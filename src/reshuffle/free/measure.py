@@ -331,7 +331,8 @@ class Measure:
         levels = probabilities("q", q)
         flat = levels.ravel()
         low, high = self._pieces()
-        below = np.array([self._below(x) for x in low])
+        masses = dict(self.atoms)
+        below = self.cdf(low) - np.array([masses.get(float(x), 0.0) for x in low])
         up_to = self.cdf(high)
         index = np.clip(np.searchsorted(up_to - 1e-13, flat), 0, len(low) - 1)
         a, b = low[index].copy(), high[index].copy()
@@ -348,9 +349,6 @@ class Measure:
         low, high = np.concatenate([low, places]), np.concatenate([high, places])
         order = np.lexsort((high, low))
         return low[order], high[order]
-
-    def _below(self, x: float) -> float:
-        return float(self.cdf(x)) - sum(mass for place, mass in self.atoms if place == x)
 
 
 def _cuts(edge: float, half: float, power: float) -> list[float]:

@@ -70,30 +70,6 @@ class Comparison:
         return f"Comparison({len(self.eigenvalues)} eigenvalues, Kolmogorov distance {self.distance:.4f})"
 
 
-def compare(law: "Spectrum", size: int, seed: int | None) -> Comparison:
-    """Return the comparison for a matrix of ``size``."""
-    eigenvalues = np.linalg.eigvalsh(law.matrix(size, seed))
-    heights, edges = np.histogram(eigenvalues, bins=min(80, max(10, size // 12)), density=True)
-    expected = np.diff(law.cdf(edges)) / np.diff(edges)
-    return Comparison(eigenvalues, edges, heights, expected, kolmogorov(law, eigenvalues))
-
-
-def kolmogorov(law: "Spectrum", eigenvalues: Real) -> float:
-    """Return the largest difference of the cdfs; eigenvalues within rounding of an atom count as on it."""
-    values = eigenvalues.copy()
-    scale = max(float(np.abs(values).max()), 1e-300)
-    for place, _ in law.atoms:
-        values[np.abs(values - place) < 1e-9 * scale] = place
-    values = np.sort(values)
-    # At a jump of either cdf both sides count; distinct values carry the empirical cdf before and after them.
-    points, counts = np.unique(values, return_counts=True)
-    after = np.cumsum(counts) / len(values)
-    before = after - counts / len(values)
-    jumps = np.array([sum(mass for place, mass in law.atoms if place == x) for x in points])
-    exact = law.cdf(points)
-    return float(max(np.abs(after - exact).max(), np.abs(before - (exact - jumps)).max()))
-
-
 def spectrum(expression: Expression | str, /, budget: float = BUDGET, **laws: Law | Element) -> "Spectrum":
     """Return the law of a self-adjoint polynomial or rational expression of free variables.
 
@@ -133,7 +109,7 @@ def spectrum(expression: Expression | str, /, budget: float = BUDGET, **laws: La
             f"laws belong to an expression given as text, but {list(laws)} are given with {expression!r}"
         )
     require_self_adjoint(expression)
-    require_invertible(expression, spectrum)
+    require_invertible(expression)
     return Spectrum(expression, number("budget", budget, low=0.0, open_low=True))
 
 
@@ -281,9 +257,6 @@ class Spectrum(SolvedLaw):
         if is_polynomial(self.engine.expression):
             values = polynomial_moments(self.engine.expression, order)
             return np.array([complex(value).real for value in values])
-        return self._contour_moments(order)
-
-    def _contour_moments(self, order: int) -> Real:
         low, high = self.hull
         middle, radius = (low + high) / 2, 0.75 * (high - low) or 1.0
         # The trapezoidal rule converges like (2/3)^n on this circle, and its lower half is the conjugate.
@@ -325,8 +298,25 @@ class Spectrum(SolvedLaw):
         return self.engine.sample(count("size", size), seed)
 
     def compare(self, size: int, seed: int | None = 0) -> Comparison:
-        """Return the eigenvalues of ``matrix(size, seed)`` beside the law, and the largest distance of the cdfs."""
-        return compare(self, count("size", size), seed)
+        """Return the eigenvalues of ``matrix(size, seed)``, the law's heights, and the distance of the cdfs.
+
+        Eigenvalues within rounding of an atom count as on it.
+        """
+        eigenvalues = np.linalg.eigvalsh(self.matrix(size, seed))
+        heights, edges = np.histogram(eigenvalues, bins=min(80, max(10, size // 12)), density=True)
+        expected = np.diff(self.cdf(edges)) / np.diff(edges)
+        values = eigenvalues.copy()
+        scale = max(float(np.abs(values).max()), 1e-300)
+        for place, _ in self.atoms:
+            values[np.abs(values - place) < 1e-9 * scale] = place
+        # At a jump of either cdf both sides count; distinct values carry the empirical cdf before and after them.
+        points, counts = np.unique(values, return_counts=True)
+        after = np.cumsum(counts) / len(values)
+        before = after - counts / len(values)
+        jumps = np.array([sum(mass for place, mass in self.atoms if place == x) for x in points])
+        exact = self.cdf(points)
+        distance = float(max(np.abs(after - exact).max(), np.abs(before - (exact - jumps)).max()))
+        return Comparison(eigenvalues, edges, heights, expected, distance)
 
     def __repr__(self) -> str:
         return (
@@ -480,13 +470,23 @@ def require_self_adjoint(expression: Expression) -> None:
     """
     expression = generated(expression)
     difference = (expression - expression.adjoint()) / 2
-    if not difference.terms or _is_rounding(difference, expression):
+    sizes = {
+        e: [float(np.abs(value).max() if np.ndim(value) else abs(value)) for value in e.terms.values()]
+        for e in (expression, difference)
+    }
+    if not difference.terms:
         return
-    values = [difference.evaluate(_point(expression, seed)) for seed in (1, 2)]
-    sizes = [np.abs(expression.evaluate(_point(expression, seed))).max() for seed in (1, 2)]
-    if all(np.abs(value).max() <= 1e-12 * size for value, size in zip(values, sizes, strict=True)):
+    if is_polynomial(expression) and max(sizes[difference]) <= 1e-15 * max(sizes[expression]):
         return
-    shown = difference if not is_polynomial(expression) else _without_rounding(difference)
+    off, whole = (
+        [np.abs(e.evaluate(_point(expression, seed))).max() for seed in (1, 2)]
+        for e in (difference, expression)
+    )
+    if all(part <= 1e-12 * size for part, size in zip(off, whole, strict=True)):
+        return
+    largest = 1e-12 * max(sizes[difference]) if is_polynomial(expression) else 0.0
+    terms = zip(difference.terms.items(), sizes[difference], strict=True)
+    shown = Expression({word: value for (word, value), size in terms if size > largest}, difference.family)
     raise ValueError(
         f"expression must be self-adjoint, but it is {expression!r}, whose anti-self-adjoint part is {shown!r};"
         " take (p + p.adjoint())/2, or p.adjoint() * p for its singular values"
@@ -503,24 +503,7 @@ def _point(expression: Expression, seed: int) -> list[Complex]:
     return result or [np.eye(1)]
 
 
-def _is_rounding(difference: Expression, expression: Expression) -> bool:
-    """Return whether a polynomial's coefficients are rounding beside those of another."""
-    if not is_polynomial(expression):
-        return False
-    largest, left = (
-        max(float(np.abs(value).max() if np.ndim(value) else abs(value)) for value in sum_.terms.values())
-        for sum_ in (expression, difference)
-    )
-    return left <= 1e-15 * largest
-
-
-def _without_rounding(difference: Expression) -> Expression:
-    largest = max(float(np.abs(value).max()) for value in difference.terms.values())
-    kept = {word: value for word, value in difference.terms.items() if np.abs(value).max() > 1e-12 * largest}
-    return Expression(kept, difference.family)
-
-
-def require_invertible(expression: Expression, spectrum: Callable[[Expression], "Spectrum"]) -> None:
+def require_invertible(expression: Expression) -> None:
     """Raise unless every divisor in the expression is bounded away from 0.
 
     A self-adjoint divisor must not have 0 in its spectrum; for any other d the same is asked of ``d* d``.
@@ -528,16 +511,11 @@ def require_invertible(expression: Expression, spectrum: Callable[[Expression], 
     for letter in {letter for word in expression.terms for letter in word if isinstance(letter, Inverse)}:
         divisor = letter.of
         law = spectrum(divisor if divisor == divisor.adjoint() else divisor.adjoint() * divisor)
-        tolerance = 1e-9 * max(abs(end) for pair in _spectrum(law) for end in pair)
-        for low, high in _spectrum(law):
+        for low, high in [*law.support, *((place, place) for place, _ in law.atoms)]:
+            tolerance = 1e-9 * law.scale
             if low <= tolerance and high >= -tolerance:
                 raise ZeroDivisionError(
-                    f"division by {divisor!r}: the divisor must be invertible, but 0 lies in the"
-                    f" part [{low:.6g}, {high:.6g}]"
-                    " of its spectrum (or of its squared modulus); add a constant that"
+                    f"division by {divisor!r}: the divisor must be invertible, but 0 lies in the part"
+                    f" [{low:.6g}, {high:.6g}] of its spectrum (or of its squared modulus); add a constant that"
                     " moves the spectrum off 0"
                 )
-
-
-def _spectrum(law: "Spectrum") -> list[tuple[float, float]]:
-    return [*law.support, *((place, place) for place, _ in law.atoms)]

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from reshuffle.free.checks import Complex, ConvergenceError, Real, complex_points, real_points
 from reshuffle.free.expression import Expression
 from reshuffle.free.solver.atoms import residues
-from reshuffle.free.spectrum import Engine, Spectrum, require_invertible, spectrum
+from reshuffle.free.spectrum import Engine, Spectrum, require_invertible
 
 
 class Weighted:
@@ -45,9 +45,9 @@ class Weighted:
             )
         # Raises for two families, whose joint law does not exist.
         p + weight
-        require_invertible(weight, spectrum)
+        require_invertible(weight)
         self.law, self.weight = law, weight
-        self._size = Engine(_self_adjoint_part(weight)).pencil.factor or 1.0
+        self._size = Engine((weight + weight.adjoint()) / 2).pencil.factor or 1.0
 
     @cached_property
     def engine(self) -> Engine:
@@ -122,7 +122,3 @@ class Weighted:
         for place, mass in self.atoms:
             total = total + mass * np.asarray(function(np.array([place])))[0]
         return float(total) if self._is_real and np.isrealobj(total) else complex(total)
-
-
-def _self_adjoint_part(weight: Expression) -> Expression:
-    return (weight + weight.adjoint()) / 2

@@ -322,11 +322,9 @@ def _share(value: float, base: float) -> str:
 
 def _programs(data: "Data", plan: "rs.Plan", values: Mapping[str, Any], verify: bool) -> dict[str, str]:
     """Return programs that train as recommended, and the lines that compute the plan."""
-    from reshuffle.cli.programs import Numbers, reading, scikit_learn_program, torch_program
+    from reshuffle.cli.programs import of_plan, reading
 
-    best = plan.best
-    size = None if best.batch_size == plan.run.problem.n else best.batch_size
-    recipe = Numbers(size, best.step, best.epochs, best.momentum, best.penalty, values["standardize"])
+    made = of_plan(data, plan, None)
     settings = [
         *["standardize=False"] * (not values["standardize"]),
         *[f"epochs={values['epochs']}"] * (values["epochs"] != 1000),
@@ -343,8 +341,8 @@ def _programs(data: "Data", plan: "rs.Plan", values: Mapping[str, Any], verify: 
         "left_out = plan.run.leave_one_out(plan.best.epochs)  # row by row",
     ]
     programs = {
-        "Train like this in torch": torch_program(data, recipe, None),
-        "Train like this in scikit-learn": scikit_learn_program(data, recipe, None),
+        "Train like this in torch": made["torch"],
+        "Train like this in scikit-learn": made["scikit_learn"],
         "The Python lines that compute this": "\n".join(lines) + "\n",
     }
     return {title: _reading(text, values["source"]) for title, text in programs.items()}

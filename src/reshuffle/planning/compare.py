@@ -215,6 +215,7 @@ def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     return made
 
 
+@_arrays.with_known_keywords
 def compare_schemes(
     problem: LeastSquares,
     schemes: Mapping[str, Scheme] | Iterable[Scheme],

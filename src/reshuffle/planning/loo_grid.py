@@ -29,8 +29,6 @@ from reshuffle._progress import track
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Scheme, Shuffle
 from reshuffle.validation import contour
-from reshuffle.validation.cross_validation import weights_of
-from reshuffle.validation.leave_one_out import centring_factors
 
 _CHUNK = 1 << 20
 """Numbers that are worked on at a time."""
@@ -106,12 +104,12 @@ class Spectrum:
     @cached_property
     def weights(self) -> FloatArray:
         """Of the rows in what is averaged over them, (n,): rows that are weighted already are divided by these."""
-        return weights_of(self.problem)
+        return self.problem.row_weights
 
     @cached_property
     def enlarged(self) -> FloatArray:
         """a_i (n,): by how much a row is farther from the mean of the others than from that of all."""
-        return centring_factors(self.problem) if self.centred else np.ones(self.problem.n)
+        return self.problem.centring_factors if self.centred else np.ones(self.problem.n)
 
     @cached_property
     def kurtosis(self) -> float:

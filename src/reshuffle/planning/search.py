@@ -15,7 +15,7 @@ from reshuffle._uncertainty import significant
 from reshuffle.errors import AccuracyWarning
 from reshuffle.grid.metrics import REFUSALS
 from reshuffle.planning.loo_grid import LeftOutCurve, Spectrum, SpreadEstimate, averaged
-from reshuffle.run import Run, descend
+from reshuffle.run import descend
 from reshuffle.schemes import FullBatch
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
@@ -198,10 +198,6 @@ class Search:
         draws = scheme.shuffle is Shuffle.EVERY_STEP and scheme.unit is Unit.SAMPLE
         return scheme.steps(self.n) == 1 or draws
 
-    def run(self, recipe: PlannedRecipe) -> Run:
-        """The recipe as a run."""
-        return descend(self.spectrum.problem, **recipe.arguments)
-
     def refined(self, recipe: PlannedRecipe) -> PlannedRecipe:
         """A recipe with the leave-one-out of the run itself, at the best epoch next to that of the screening.
 
@@ -214,7 +210,9 @@ class Search:
             with warnings.catch_warnings():
                 # Recipes are compared up to a thousandth, and the answer keeps its method.
                 warnings.simplefilter("ignore", AccuracyWarning)
-                answer = self.run(recipe).leave_one_out(near, rows=self._some_rows)
+                answer = descend(self.spectrum.problem, **recipe.arguments).leave_one_out(
+                    near, rows=self._some_rows
+                )
         except REFUSALS as refusal:
             return replace(self.with_error(recipe), method=f"{_SCREENED}; {refusal}", is_verified=True)
         (step, visits), penalty = self._steps_of(recipe), recipe.penalty

@@ -21,12 +21,11 @@ from reshuffle.planning.loo_grid import Spectrum, ridge_left_out
 from reshuffle.planning.search import EQUAL, PlannedRecipe, Search
 from reshuffle.problem import LeastSquares
 from reshuffle.problem.standardizer import Standardizer
-from reshuffle.run import Run, critical_step
+from reshuffle.run import Run, critical_step, descend
 from reshuffle.run.critical_steps import CriticalStep
 from reshuffle.schemes import FullBatch, SampleReshuffling, base
 from reshuffle.schemes.base import Scheme
 from reshuffle.simulation import simulated_states
-from reshuffle.validation.cross_validation import weights_of
 
 _BATCH_SIZES = (16, 32, 64, 128, 256)
 _SHARES = tuple(0.5 * 2.0**-power for power in range(8))
@@ -145,9 +144,8 @@ class Plan(Displayed):
     runners_up : tuple of PlannedRecipe
         The best of every other batch size, penalty and momentum, ranked in the same way: one that is longer may
         have a test error below that of `best`, by less than a thousandth.
-    run : Run
-        The best recipe on the standardized data, ready for questions. It takes the means of centred rows for given:
-        its own `leave_one_out` is smaller than `mean_square`, much smaller where columns are as many as rows.
+    problem : LeastSquares
+        The standardized data.
     standardizer : Standardizer
         Centres and scales rows and responses; `standardizer.coefficients` takes parameters back.
     centres : bool
@@ -172,7 +170,7 @@ class Plan(Displayed):
 
     best: PlannedRecipe
     runners_up: tuple[PlannedRecipe, ...]
-    run: Run
+    problem: LeastSquares
     standardizer: Standardizer
     centres: bool
     scales: bool
@@ -194,7 +192,7 @@ class Plan(Displayed):
         )
         made = {part.name: getattr(self.standardizer, part.name) for part in fields(self.standardizer)}
         return SimpleNamespace(
-            problem=self.run.problem,
+            problem=self.problem,
             is_centred=self.centres,
             coefficients=self.standardizer.coefficients,
             **made,
@@ -209,6 +207,15 @@ class Plan(Displayed):
     def standard_error(self) -> float:
         """Of the test error: the rows are a sample."""
         return self.best.standard_error
+
+    @cached_property
+    def run(self) -> Run:
+        """The best recipe on the standardized data, ready for questions.
+
+        It takes the means of centred rows for given: its own `leave_one_out` is smaller than `mean_square`, much
+        smaller where columns are as many as rows.
+        """
+        return descend(self.problem, **self.best.arguments)
 
     @cached_property
     def coefficients(self) -> tuple[FloatArray, Any]:
@@ -231,7 +238,7 @@ class Plan(Displayed):
         """
         best = self.best
         return critical_step(
-            self.run.problem, best.scheme, mean_square=True, penalty=best.penalty, momentum=best.momentum
+            self.problem, best.scheme, mean_square=True, penalty=best.penalty, momentum=best.momentum
         )
 
     @cached_property
@@ -242,8 +249,8 @@ class Plan(Displayed):
         """
         run, epochs = self.run, self.best.epochs
         spread = run.excess_training_loss(epochs, of_run=True) - run.excess_training_loss(epochs)
-        weights = weights_of(run.problem)
-        return float(self.best.mean_square + 2 * run.problem.n * np.mean(spread) / weights.sum())
+        problem = run.problem
+        return float(self.best.mean_square + 2 * problem.n * np.mean(spread) / problem.row_weights.sum())
 
     @property
     def at_best_epoch(self) -> FloatArray:
@@ -334,7 +341,7 @@ class Plan(Displayed):
 
     def _numbers(self) -> programs.Numbers:
         """The best recipe as programs have it."""
-        best, problem = self.best, self.run.problem
+        best, problem = self.best, self.problem
         is_shuffled = best.scheme in (FullBatch(), SampleReshuffling(batch_size=best.batch_size))
         if problem.sample_weight is not None or not is_shuffled:
             raise UnsupportedError(
@@ -361,7 +368,7 @@ class Plan(Displayed):
         return (self._on_the_step(), *self._on_edges(), *self._on_leaks(), *self._on_classes())
 
     def _on_the_step(self) -> str:
-        best, problem = self.best, self.run.problem
+        best, problem = self.best, self.problem
         share, safe = significant(best.share, 3), significant(self.safe_step, 3)
         words = f"the step is {share} of {safe}, below which convergence is guaranteed"
         if best.scheme.steps(problem.n) == 1 and not best.momentum:
@@ -386,7 +393,7 @@ class Plan(Displayed):
                     found.append(f"{name} is the {word}")
         if self.best.epochs >= self.epochs[-1]:
             found.append("training is the longest")
-        smallest_decay, all_rows = self.best.penalty == 0, self.best.batch_size == self.run.problem.n
+        smallest_decay, all_rows = self.best.penalty == 0, self.best.batch_size == self.problem.n
         hidden = {"weight decay is the smallest": smallest_decay, "batch size is the largest": all_rows}
         return [
             f"the {what} that was compared: a wider grid may be better"
@@ -395,7 +402,7 @@ class Plan(Displayed):
         ]
 
     def _on_leaks(self) -> list[str]:
-        problem = self.run.problem
+        problem = self.problem
         X, y = problem.X, problem.y if problem.y.ndim == 2 else problem.y[:, np.newaxis]
         sizes = np.outer(np.square(X).sum(axis=0), np.square(y).sum(axis=0))
         alike = np.divide(np.square(X.T @ y), sizes, out=np.zeros_like(sizes), where=sizes > 0).max(axis=1)
@@ -412,8 +419,8 @@ class Plan(Displayed):
         return []
 
     def _on_classes(self) -> list[str]:
-        y = self.run.problem.y + self.standardizer.response_mean
-        if y.ndim > 1 or self.run.problem.sample_weight is not None:
+        y = self.problem.y + self.standardizer.response_mean
+        if y.ndim > 1 or self.problem.sample_weight is not None:
             return []
         values = np.unique(np.round(y, 9))
         if len(values) == 2:
@@ -473,10 +480,10 @@ class Plan(Displayed):
         """The best recipe, with `runners_up`, `least_squares`, `ridge` and `notes`, in numbers, words and lists."""
         names = ("runners_up", "least_squares", "ridge", "notes")
         others = {name: plain(getattr(self, name)) for name in names}
-        return {**self.best.to_dict(), "rows": self.run.problem.n, **others}
+        return {**self.best.to_dict(), "rows": self.problem.n, **others}
 
     def __repr__(self) -> str:
-        best, n = self.best, self.run.problem.n
+        best, n = self.best, self.problem.n
         lines = [
             f"train with {best.words()}",
             f"  expected test error {plus_minus(best.test_error, best.standard_error)}, "
@@ -592,7 +599,7 @@ def plan(
     return Plan(
         best=best,
         runners_up=_runners_up(best, others),
-        run=search.run(best),
+        problem=problem,
         standardizer=standardizer,
         centres=centres,
         scales=scales,
@@ -621,6 +628,7 @@ def _standardized(
                     f"{name} must not be given beside a problem, which is planned for as it stands, but it is "
                     f"{value!r}; pass X and y in place of the problem."
                 )
+        X.require_rows("plan")
         _require_something_to_learn(X.X, X.y, intercept=False)
         return X, Standardizer.identity(X.p, X.outputs), False, False
     if y is None:
@@ -630,6 +638,7 @@ def _standardized(
     scales = standardize is None or _arrays.flag("standardize", standardize)
     centres = intercept is None or _arrays.flag("intercept", intercept)
     raw = LeastSquares(X, y)
+    raw.require_rows("plan")
     _require_something_to_learn(raw.X, raw.y, centres)
     weights = LeastSquares(X, y, sample_weight=sample_weight).sample_weight
     made = Standardizer.of(raw.X, raw.y, centre=centres, scale=scales, weights=weights)

@@ -24,11 +24,11 @@ from reshuffle._arrays import (
     weighted,
 )
 from reshuffle._linalg import few_threads, thin_qr
-from reshuffle.errors import MissingTruthError, UnsupportedError
+from reshuffle.errors import MissingTruthError
 from reshuffle.problem import kernel, row_space
 from reshuffle.problem.batches import RowGroups
 from reshuffle.problem.kernel import KernelFeatures
-from reshuffle.problem.row_space import Blocks, CompressedRows, Reduction, RowSpace, require_size
+from reshuffle.problem.row_space import Blocks, CompressedRows, Reduction, RowSpace, needs_rows, require_size
 from reshuffle.problem.sources import Stream, opened
 
 CovarianceLike: TypeAlias = ArrayLike | LinearOperator | None
@@ -297,11 +297,7 @@ class LeastSquares:
     def require_rows(self, purpose: str) -> None:
         """Say that `purpose` needs the rows one by one, if they are not in memory."""
         if self.stream is not None or not self.compressed.are_all:
-            raise UnsupportedError(
-                f"{purpose} needs the rows one by one, but of these {self.n} rows only the statistics of each "
-                "batch are kept; if they fit into memory, LeastSquares(X, y, in_memory=True) reads all of them, "
-                "and otherwise give it a sample."
-            )
+            raise needs_rows(purpose, self.n)
 
     @property
     def X(self) -> FloatArray:
@@ -413,6 +409,22 @@ class LeastSquares:
     def row_space(self) -> RowSpace:
         """Range(X'), where everything happens."""
         return self.reduction.space
+
+    @property
+    def row_weights(self) -> FloatArray:
+        """Sample weights (n,), ones if there are none."""
+        return np.ones(self.n) if self.sample_weight is None else self.sample_weight
+
+    @property
+    def centring_factors(self) -> FloatArray:
+        """a_i = W / (W - w_i) (n,), for weights w of sum W.
+
+        Centred rows add up to zero, so that all others know the one that is left out; with as many columns as rows
+        they predict it perfectly. Centred by the mean of the others row i is a_i x_i, and X'X and X'y of the others
+        are those of all rows less a_i x_i x_i' and a_i x_i y_i.
+        """
+        weights = self.row_weights
+        return np.asarray(weights.sum() / (weights.sum() - weights))
 
     @property
     def rank(self) -> int:

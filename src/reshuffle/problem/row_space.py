@@ -36,6 +36,20 @@ _MANY_ROWS = 4096
 """Rows that are taken in at a time: more would not stay in the cache."""
 
 
+_SAMPLE = 100_000
+"""Rows of a sample that knows the test error to a percent of itself or so."""
+
+
+def needs_rows(purpose: str, n: int) -> UnsupportedError:
+    """The refusal of a question that needs n rows one by one, which are not in memory, with the ways to ask it."""
+    stride = max(2, -(-n // _SAMPLE))
+    return UnsupportedError(
+        f"{purpose} needs the rows one by one, but of these {n} rows only the statistics of each batch are kept; "
+        "if they fit into memory, LeastSquares(X, y, in_memory=True) reads all of them, and otherwise give it a "
+        f"sample, such as LeastSquares(X[::{stride}], y[::{stride}], in_memory=True)."
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class CompressedRows:
     """Rows X (k, p) with responses y (k, t): those of the data, or fewer that represent them.
@@ -102,10 +116,7 @@ class CompressedRows:
         for part in partition:
             contiguous = len(part) and part[-1] - part[0] + 1 == len(part)
             if not contiguous or int(part[0]) not in ends or int(part[-1]) + 1 not in ends:
-                raise UnsupportedError(
-                    f"this question cuts {self.n} rows in another way than the batches whose statistics are kept; "
-                    "give a sample of the rows that fits into memory to LeastSquares(X, y)."
-                )
+                raise needs_rows("this question", self.n)
 
 
 class BatchFactor:

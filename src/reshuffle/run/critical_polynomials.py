@@ -122,7 +122,7 @@ def exact_step(scheme: Scheme, n: int, blocks: Blocks, start: float) -> float | 
         ):
             return first_zero(_rank_one_gap(blocks, *visits), start)
         price = task(scheme, n, blocks, start)
-        of_orders = (price.degree + 1) * price.exact_flops
+        of_orders = price.steps * price.exact_flops
         of_samples = _flops_of_few_samples(scheme, n, blocks)
         if min(of_orders, of_samples) > BUDGET:
             return None
@@ -134,7 +134,7 @@ def exact_step(scheme: Scheme, n: int, blocks: Blocks, start: float) -> float | 
         return _first_indefinite(
             lambda step: epoch_map.whitened(task(scheme, n, blocks, step).exact())[2],
             root,
-            price.degree,
+            price.steps - 1,
             start,
         )
 

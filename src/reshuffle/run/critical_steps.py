@@ -114,6 +114,7 @@ class CriticalStep(Displayed, float):
     __str__ = __repr__
 
 
+@_arrays.with_known_keywords
 def critical_step(
     problem: LeastSquares,
     scheme: Scheme,

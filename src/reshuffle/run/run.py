@@ -1,20 +1,20 @@
 """A run of mini-batch gradient descent, and every question it answers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import Any, Literal, overload
+from functools import cached_property, wraps
+from typing import Any, Literal, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle import _arrays
+from reshuffle import _arrays, _budget
 from reshuffle._arrays import FloatArray, columns
-from reshuffle._uncertainty import ErrorKind
+from reshuffle._uncertainty import ErrorKind, significant
 from reshuffle.epoch import select, step_interpolation
 from reshuffle.epoch.select import Accuracy, Choice, Computation, Method, accuracy
 from reshuffle.epoch.step_interpolation import Interval, StepWindow
-from reshuffle.errors import UnsupportedError
+from reshuffle.errors import BudgetError, UnsupportedError
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares, per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
@@ -32,8 +32,32 @@ from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
 from reshuffle.validation import criteria, cross_validation, leave_one_out
 
+_HALVINGS = 12
+"""Halvings of a step that diverges, at most, in search of one that converges."""
 _FAR_BEYOND = 100.0
 """A drawn rate that is beyond one whatever its error: that of such draws is as large as they are."""
+
+
+Question = TypeVar("Question", bound=Callable[..., Any])
+
+
+def divergence_first(question: Question) -> Question:
+    """Decorate a question to a run: one that diverges says so, in place of warnings and before refusals."""
+
+    @wraps(question)
+    def asked(run: "Run", *positional: Any, **named: Any) -> Any:
+        token = _budget.FIRST.set(lambda: run.divergence_words)
+        try:
+            return question(run, *positional, **named)
+        except BudgetError as refusal:
+            if not run.divergence_words:
+                raise
+            message = f"{run.divergence_words} Besides, {refusal.message}"
+            raise BudgetError(message, hint=refusal.hint) from None
+        finally:
+            _budget.FIRST.reset(token)
+
+    return cast(Question, asked)
 
 
 class Run:
@@ -203,6 +227,23 @@ class Run:
         rate = screened_rate(self.problem, self.scheme, self.recipe)
         return rate if rate is not None and (rate.least >= 1 or rate.value >= _FAR_BEYOND) else None
 
+    @cached_property
+    def divergence_words(self) -> str:
+        """A sentence on a mean iterate that diverges: its growth, and a step that converges; empty otherwise."""
+        if self.divergence is None:
+            return ""
+        step, words = self.recipe.at(0).step, ""
+        for halvings in range(1, _HALVINGS):
+            smaller = step / 2**halvings
+            rate = screened_rate(self.problem, self.scheme, replace(self.recipe, schedule=smaller, divisor=1))
+            if rate is not None and rate.most < 1:
+                words = f"; at {significant(smaller, 3)} it converges"
+                break
+        growth = significant(self.divergence.value, 2)
+        return (
+            f"at step {significant(step, 3)} the mean iterate diverges, about {growth}-fold per epoch{words}."
+        )
+
     @property
     def relaxed(self) -> "Run":
         """The run to a twentieth of the digits and of the budget, for a mean that grows without end."""
@@ -264,6 +305,7 @@ class Run:
             made.divergence = None
         return made
 
+    @divergence_first
     def iterate(self, epochs: ArrayLike) -> FloatArray:
         """The mean iterate after each of the given epochs, of shape epochs.shape + (p,) or (p, t)."""
         return self.problem.squeezed(self._engine.iterate(self.recipe.epochs(epochs)))
@@ -317,6 +359,7 @@ class Run:
             )
         return self.problem.new_rows
 
+    @divergence_first
     def covariance(self, epochs: ArrayLike) -> ParameterCovariance:
         """The covariance over the orders of the parameters of single runs, around the mean iterate.
 
@@ -342,6 +385,7 @@ class Run:
         found = [covariance.covariance(run._affine, run._modes, clock) for run in each]
         return covariance.beside(found, self.problem)
 
+    @divergence_first
     def training_loss(self, epochs: ArrayLike) -> FloatArray:
         """|y - X b|^2 / (2n) at the mean iterate b, over all rows and without a penalty, as `epochs` in shape."""
         return self.problem.squeezed(self._engine.training_loss(self.recipe.epochs(epochs)))
@@ -358,6 +402,7 @@ class Run:
             self.recipe.earliest, last, self.recipe.has_limit and self.converges
         )
 
+    @divergence_first
     def degrees_of_freedom(self, epochs: ArrayLike) -> FloatArray:
         """The trace of the matrix that sends the responses to the fit, of the shape of `epochs`.
 
@@ -371,8 +416,8 @@ class Run:
         """
         return self._engine.degrees_of_freedom(self.recipe.epochs(epochs))
 
-    leave_one_out = leave_one_out.leave_one_out
-    cross_validate = cross_validation.cross_validate
+    leave_one_out = divergence_first(leave_one_out.leave_one_out)
+    cross_validate = divergence_first(cross_validation.cross_validate)
     mallows_cp = criteria.mallows_cp
     generalized_cross_validation = criteria.generalized_cross_validation
     ridge_equivalent = criteria.ridge_equivalent
@@ -428,6 +473,7 @@ class Run:
             return excess
         return np.asarray(excess + limits.spread_loss(self.problem, self.covariance(clock)))
 
+    @divergence_first
     @per_output
     def risk(self, epochs: ArrayLike) -> Risk:
         """The risk of the mean iterate, E |b - beta_star|_Sigma^2 over the noise, and its parts.
@@ -436,6 +482,7 @@ class Run:
         """
         return self._engine.risk(self.recipe.epochs(epochs))
 
+    @divergence_first
     @per_output
     def expected_risk(self, epochs: ArrayLike, *, given_responses: bool = False) -> ExpectedRisk:
         """The risk of the run itself, E |beta_k - beta_star|_Sigma^2 over orders and noise, and its spread.
@@ -460,6 +507,7 @@ class Run:
         clock = self.recipe.epochs(epochs)
         return expected_risk.expected_risk(self._affine, self._modes, clock, given)
 
+    @divergence_first
     def limit(self) -> Limit:
         """The limit of the mean iterate, and its risk there if the truth is known."""
         self._require_end("limit")
@@ -476,11 +524,13 @@ class Run:
         self._require_end("converges")
         return self._unaveraged._engine.converges
 
+    @divergence_first
     def stability(self) -> Stability:
         """Convergence and rate of the mean iterate: of the last one, also where an average is requested."""
         self._require_end("stability")
         return self._unaveraged._engine.stability()
 
+    @divergence_first
     def mean_square_stability(self) -> MeanSquareStability:
         """Convergence and rate of the mean square of a run, on which its expected risk depends.
 
@@ -490,6 +540,7 @@ class Run:
         alone = self._unaveraged
         return mean_square_stability(alone._affine.last_stage, alone._modes)
 
+    @divergence_first
     def best_epoch(self, *, centred: bool = False) -> BestEpoch:
         """The epoch with the smallest risk of the mean iterate, or of leave-one-out if the truth is not known.
 
@@ -514,6 +565,7 @@ class Run:
 
     def _least_left_out(self, centred: bool) -> BestEpoch:
         """The epoch at which leave-one-out is smallest."""
+        self.problem.require_rows("best_epoch, by leave-one-out where the truth is unknown,")
         rows = leave_one_out.RowsLeftOut(self, centred)
         found = leave_one_out.smallest(rows.ask, self.epochs_worth_a_look)
         each = [stopping.by_leave_one_out(*values) for values in found]
@@ -544,6 +596,7 @@ class Run:
         return two_batch_interval(self._modes.epoch, self.problem, self._modes.risk(clock), drift)
 
 
+@_arrays.with_known_keywords
 def descend(
     problem: LeastSquares,
     scheme: Scheme,

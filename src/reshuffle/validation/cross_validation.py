@@ -110,7 +110,7 @@ def cross_validate(run: "Run", epochs: ArrayLike | None = None, folds: Folds = 5
     when = np.unique(requested.ravel())
     cuts = _checked(folds, run)
     rows = np.sort(np.concatenate([test for _, test in cuts]))
-    weights, predictions, means = weights_of(problem), Predictions(when), []
+    weights, predictions, means = problem.row_weights, Predictions(when), []
 
     def residuals() -> Iterator[tuple[IntArray, FloatArray]]:
         for train, test in track(cuts, len(cuts), "cross-validating"):
@@ -189,7 +189,7 @@ def summed_up(
     of the weights to the error and its kind.
     """
     when, outputs = np.unique(epochs.ravel()), problem.outputs or 1
-    places, weights = np.full(problem.n, -1), weights_of(problem)
+    places, weights = np.full(problem.n, -1), problem.row_weights
     places[rows] = np.arange(len(rows))
     keeps = len(when) * len(rows) * outputs <= KEPT
     kept = np.zeros((len(when), len(rows), outputs)) if keeps else None
@@ -255,8 +255,3 @@ class Predictions:
             return np.zeros_like(mean), "exact"
         off = np.sqrt(self._squares / weight)
         return np.asarray(2 * np.sqrt(mean) * off + np.square(off)), self._kind
-
-
-def weights_of(problem: LeastSquares) -> FloatArray:
-    """Sample weights (n,), ones if there are none."""
-    return np.ones(problem.n) if problem.sample_weight is None else problem.sample_weight

@@ -31,7 +31,6 @@ from reshuffle.validation.cross_validation import (
     Predictions,
     row_numbers,
     summed_up,
-    weights_of,
 )
 from reshuffle.validation.row_updates import (
     Formula,
@@ -149,7 +148,7 @@ def leave_one_out(
     if not _arrays.flag("of_run", of_run):
         return result
     covariance, features = run.covariance(when), problem.X[result.rows]
-    deviation, total = covariance.deviation(features), weights_of(problem)[result.rows].sum()
+    deviation, total = covariance.deviation(features), problem.row_weights[result.rows].sum()
     off = 2 * deviation * covariance.deviation_error(features)
     spread, error = (part.sum(axis=when.ndim) / total for part in (np.square(deviation), off))
     with np.errstate(invalid="ignore"):
@@ -177,7 +176,7 @@ class RowsLeftOut:
                 "centred must be False, since the columns of X and y have means other than zero; subtract these "
                 "(weighted, if there are weights), or leave it out."
             )
-        self._factors = centring_factors(run.problem) if centred else np.ones(run.problem.n)
+        self._factors = run.problem.centring_factors if centred else np.ones(run.problem.n)
         self._make = partial(LeaveOneOut, problem=run.problem, centred=centred)
 
     def ask(self, epochs: FloatArray, rows: ArrayLike | None = None) -> LeaveOneOut:
@@ -387,20 +386,9 @@ def _rows_of_error(rows: IntArray, sizes: FloatArray | None, numbers: int) -> tu
     return rows[np.concatenate([largest, chosen])], scale
 
 
-def centring_factors(problem: LeastSquares) -> FloatArray:
-    """a_i = W / (W - w_i) (n,), for weights w of sum W.
-
-    Centred rows add up to zero, so that all others know the one that is left out; with as many columns as rows
-    they predict it perfectly. Centred by the mean of the others row i is a_i x_i, and X'X and X'y of the others are
-    those of all rows less a_i x_i x_i' and a_i x_i y_i.
-    """
-    weights = weights_of(problem)
-    return np.asarray(weights.sum() / (weights.sum() - weights))
-
-
 def _is_centred(problem: LeastSquares) -> bool:
     """True if all columns of X and y have a mean of zero, by the weights of the rows."""
-    roots = np.sqrt(weights_of(problem))
+    roots = np.sqrt(problem.row_weights)
     return all(
         (np.abs(roots @ part) <= _ROUNDING * (roots @ np.abs(part))).all() for part in (problem.X, problem.y)
     )
@@ -408,7 +396,7 @@ def _is_centred(problem: LeastSquares) -> bool:
 
 def _centred_by_others(problem: LeastSquares, rows: IntArray) -> LeastSquares:
     """The problem of centred rows, centred by the mean of all but some rows instead."""
-    roots = np.sqrt(weights_of(problem))
+    roots = np.sqrt(problem.row_weights)
     others = np.setdiff1d(np.arange(problem.n), rows)
     total = np.square(roots[others]).sum()
     X, y = (

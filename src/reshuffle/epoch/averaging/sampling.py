@@ -30,7 +30,7 @@ from reshuffle._budget import A_SECOND, AT_ONCE, CALL, require_affordable, warn_
 from reshuffle._linalg import few_threads, graded_svd, norms
 from reshuffle._progress import track
 from reshuffle._uncertainty import MOST_GROUPS, error_of_mean, further_rounds, number_of_groups, quantile
-from reshuffle.epoch.averaging.lattice import follow, subset_layers
+from reshuffle.epoch.averaging.lattice import subset_layers
 from reshuffle.epoch.epoch_map import EpochMap, MeanMap, mean_of
 from reshuffle.epoch.visits import ScaledBlocks, Visits
 from reshuffle.problem.row_space import Blocks
@@ -451,11 +451,14 @@ def subset_means(kernels: FloatArray, grades: FloatArray, most: int) -> Iterator
 
     Kernels are (L, ..., d, d), with grades L R (d,). Subsets are ascending binary numbers.
     """
-    after = np.eye(len(grades)) - kernels * grades
-
-    def visit(number: int, before: FloatArray, slot: int) -> FloatArray:
-        following: FloatArray = after[number] @ before
-        following += kernels[number]
-        return following
-
-    return follow(subset_layers(len(kernels), most), visit, np.zeros(kernels.shape[1:]))
+    after, means = np.eye(len(grades)) - kernels * grades, np.zeros((1, *kernels.shape[1:]))
+    yield means
+    for layer in subset_layers(len(kernels), most):
+        members = np.zeros((layer.nodes, len(kernels)))
+        for number, _, places in layer.visits:
+            members[places, number] = 1 / layer.ways
+        following = np.tensordot(members, kernels, 1)
+        for (_, before, places), one in zip(layer.visits, after / layer.ways, strict=True):
+            following[places] += one @ means[before]
+        means = following
+        yield means
