@@ -98,6 +98,9 @@ def test_what_diverges_is_inf_and_strict_json(capsys):
     assert curve["converges"] is False
     assert curve["limit"]["risk"] == "inf"
     assert curve["limit"]["distance_from_minimum_norm"] == "inf"
+    far = run(capsys, "curve", "--n", "100", "--p", "20", "--alpha", "30", "--batches", "4", "--csv", "-")
+    assert far.err == ""
+    assert far.out.splitlines()[-1].endswith(",inf,0.0")
 
 
 def test_a_reader_sees_a_table_and_a_sketch(capsys, monkeypatch):

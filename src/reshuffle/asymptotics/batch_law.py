@@ -34,8 +34,10 @@ _USUAL_STEPS, _STEPS_OF_DECADES = 4_000, 800
 """Of Newton's method at all points that support and measure usually need, and for how far they go beyond one."""
 _STEP, _STEP_PER_ENTRY = 1e-5, 1.5e-7
 """Seconds of one such step, measured on one core: for itself, and per entry of its Jacobian."""
-_VISIT, _VISIT_PER_ENTRY, _VISIT_PER_LINK, _VISITS = 3e-5, 6e-8, 2e-9, 30
-"""Seconds of one evaluation of the map at a point, per entry of its blocks, of their links; how many it takes."""
+_VISIT, _VISIT_PER_ENTRY, _VISIT_PER_PRODUCT = 3e-5, 6e-8, 2e-9
+"""Seconds of one evaluation of the map at a point, per entry of its blocks, and per product in their inverses."""
+_VISITS, _VISITS_OF_ENDS = 30, 2_000
+"""Evaluations that a point off the axis takes, and as many as the search for both ends of the spectrum costs."""
 _SHARE = 0.4
 """Of what single points are expected to cost, and of the budget, that may be spent on series around intervals."""
 _FOREVER = 2.0**53
@@ -101,8 +103,11 @@ class BatchLaw(EpochLaw):
     @cached_property
     def _visit(self) -> float:
         """Seconds of one evaluation of the map at a point."""
-        links = sum(len(sizes) ** 4 for sizes in self.system.symmetry.sizes)
-        return _VISIT + _VISIT_PER_ENTRY * self.system.block_entries + _VISIT_PER_LINK * links
+        # Blocks of B + 1, B - 1, B - 3, ... rows: the sums of their squares and of their cubes.
+        B = self.batches
+        entries, products = (B + 1) * (B + 2) * (B + 3) / 6, (B + 2) ** 4 / 8
+        each = _VISIT_PER_ENTRY * entries + _VISIT_PER_PRODUCT * products
+        return _VISIT + len(self.population.eigenvalues) * each
 
     def _refused(self, needed: float, budget: float) -> BudgetError:
         return BudgetError(
@@ -115,14 +120,15 @@ class BatchLaw(EpochLaw):
         """Refuse what is estimated to cost so many `seconds`, if that is beyond the budget."""
         if seconds > self.budget:
             raise BudgetError(
-                f"a curve of {self!r} costs about {seconds:.2g} s of one core, more than the budget of"
+                f"a question about {self!r} costs about {seconds:.2g} s of one core, more than the budget of"
                 f" {self.budget:g} s; allow it with budget={2 * seconds:.2g}, or ask for fewer epochs, batches or"
                 " eigenvalues of Sigma"
             )
 
     @cached_property
     def system(self) -> BatchSystem:
-        """The fixed-point equations."""
+        """The fixed-point equations, refused where one point is beyond the budget: they may need much memory."""
+        self.afford(_VISITS * self._visit)
         spectrum = self.population
         return BatchSystem(self.aspect, self.alpha, self.batches, spectrum.eigenvalues, spectrum.weights)
 
@@ -187,7 +193,7 @@ class BatchLaw(EpochLaw):
             state = self._state(z[good], unknowns[good - start])
             signal = system.average(state.blocks[:1], 1)[0][:, 0, 0]
             noise = system.unit * system.noise_transform(state)
-            for row, transform in enumerate((state.resolvent[:, 0, 0], signal, noise)):
+            for row, transform in enumerate((state.corner, signal, noise)):
                 values[good, row, row] = transform
         return values, errors
 
@@ -207,7 +213,7 @@ class BatchLaw(EpochLaw):
         return AxisSolver(self.system, 1)
 
     def _state(self, z: Complex, unknowns: Complex) -> State:
-        return self.system.evaluate(self.system.base(z, np.zeros(len(z))), unknowns)
+        return self.system.evaluate_blocks(self.system.base_blocks(z), unknowns)
 
     def states(self, z: Complex) -> State:
         """The system solved at points z (n,) above the real axis, and not close to it.
@@ -237,11 +243,12 @@ class BatchLaw(EpochLaw):
         """The same from a `state`, the solutions at n points."""
         unit = self.system.unit
         signal = self.system.average(state.blocks[:1], 1)[0][:, 0, 0]
-        return np.array([state.resolvent[:, 0, 0] / unit, signal / unit, self.system.noise_transform(state)])
+        return np.array([state.corner / unit, signal / unit, self.system.noise_transform(state)])
 
     @cached_property
     def ends(self) -> tuple[float, float]:
         """The lowest and the highest point of the continuous part, without looking for what is between."""
+        self.afford(_VISITS_OF_ENDS * self._visit)
         with working(repr(self)):
             low, high = outer_ends(self.system, self.frozen[0] > 0)
         # A spectrum that begins at zero does so exactly: X is square, or its null space that of Sigma.

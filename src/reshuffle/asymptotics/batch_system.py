@@ -5,7 +5,6 @@ matrix that occurs commutes with permutations of them and splits into blocks, on
 k = 0, 1, ..., B/2, whose rows are the sizes i = k, ..., B - k of the subsets: about B^2 / 4 rows in all.
 """
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -119,8 +118,72 @@ class SubsetSymmetry:
         return 1 / np.sqrt(self.batches * (self.batches - self.inner_sizes[0]))
 
 
+_SMALL_MATRIX = 20_000
+"""Numbers, those of eight batches, up to which a matrix times vectors is faster than two terms by index."""
+
 Blocks = list[Any]
 """One matrix for each type, (..., sizes, sizes)."""
+
+
+def _flat(blocks: Sequence[Any]) -> Any:
+    """The entries of all blocks, (..., entries)."""
+    return np.concatenate([block.reshape(*block.shape[:-2], -1) for block in blocks], axis=-1)
+
+
+def _assembled(blocks: Sequence[Complex]) -> Complex:
+    """The block-diagonal matrices (points, k, k)."""
+    places = _consecutive([block.shape[-1] for block in blocks])
+    total = np.zeros((len(blocks[0]), places[-1].stop, places[-1].stop), dtype=complex)
+    for where, block in zip(places, blocks, strict=True):
+        total[:, where, where] = block
+    return total
+
+
+def _consecutive(lengths: Sequence[int]) -> list[slice]:
+    return [
+        slice(int(end) - length, int(end)) for end, length in zip(np.cumsum(lengths), lengths, strict=True)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class TwoTerms:
+    """A linear map whose matrix has at most two entries in a row: each type meets two others.
+
+    `sources` and `factors` are (2, rows). The full matrix holds B^6 numbers, and these are B^3.
+    """
+
+    sources: IntArray
+    factors: FloatArray
+    columns: int
+
+    @classmethod
+    def of(cls, rows: IntArray, columns: IntArray, values: FloatArray, shape: tuple[int, int]) -> "TwoTerms":
+        """The map whose matrix of this shape has these entries."""
+        count, width = shape
+        order = np.argsort(rows, kind="stable")
+        rows = rows[order]
+        term = np.arange(len(rows)) - np.searchsorted(rows, rows)
+        sources, factors = np.zeros((2, count), dtype=np.int64), np.zeros((2, count))
+        sources[term, rows], factors[term, rows] = columns[order], values[order]
+        return cls(sources, factors, width)
+
+    @cached_property
+    def _matrix(self) -> Complex | None:
+        """The matrix, transposed, where it is so small that one product is faster than indexing."""
+        rows = np.arange(len(self.factors[0]))
+        if len(rows) * self.columns > _SMALL_MATRIX:
+            return None
+        matrix = np.zeros((self.columns, len(rows)), dtype=complex)
+        for source, factor in zip(self.sources, self.factors, strict=True):
+            np.add.at(matrix, (source, rows), factor)
+        return matrix
+
+    def apply(self, vectors: Any) -> Any:
+        """The images (..., rows) of vectors (..., columns)."""
+        if self._matrix is not None:
+            return vectors @ self._matrix
+        first, second = (vectors.take(source, axis=-1) for source in self.sources)
+        return self.factors[0] * first + self.factors[1] * second
 
 
 class SymmetricBlocks:
@@ -142,9 +205,8 @@ class SymmetricBlocks:
 
     def __init__(self, batches: int):
         self.symmetry = SubsetSymmetry(batches)
-        ends = np.cumsum([0, *(len(sizes) for sizes in self.symmetry.sizes)])
-        self.outer = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
-        self.size = int(ends[-1])
+        self.outer = _consecutive([len(sizes) for sizes in self.symmetry.sizes])
+        self.size = self.outer[-1].stop
         self.triangles = [np.triu_indices(len(sizes)) for sizes in self.symmetry.inner_sizes]
         self.unknowns = sum(len(rows) for rows, _ in self.triangles)
         self.indices = self._layout()
@@ -161,45 +223,63 @@ class SymmetricBlocks:
 
     def spread(self, inner: Sequence[Any]) -> Blocks:
         """Sum over b of a matrix on the subsets without b, in the outer types."""
-        outer: list[Any] = [0.0] * len(self.outer)
-        for block, links in zip(inner, self.symmetry.links, strict=True):
-            for link in links:
-                outer[link.outer] = outer[link.outer] + link.weight * (
-                    link.embedding @ block @ link.embedding.T
-                )
-        return outer
-
-    def restrict(self, outer: Sequence[Any]) -> Blocks:
-        """A matrix on all subsets, seen from those without a given batch, in the inner types."""
-        shape = outer[0].shape[:-2]
-        flat = [block.reshape(*shape, -1) for block in outer]
-        inner = [sum(flat[number] @ matrix for number, matrix in parts) for parts in self._restricting]
-        return [
-            np.asarray(block).reshape(*shape, len(sizes), len(sizes))
-            for block, sizes in zip(inner, self.symmetry.inner_sizes, strict=True)
-        ]
-
-    @cached_property
-    def _restricting(self) -> list[list[tuple[int, Complex]]]:
-        """For each inner type, what it has of each outer one, (sizes^2, inner sizes^2): one product for all."""
-        return [
-            [(link.outer, np.kron(link.embedding, link.embedding).astype(complex)) for link in links]
-            for links in self.symmetry.links
-        ]
-
-    @cached_property
-    def _spreading(self) -> list[Complex]:
-        """`spread` of each unknown, (unknowns, sizes^2) for each outer type."""
-        outer = self.spread(self.unpack(np.eye(self.unknowns, dtype=complex)))
-        return [block.reshape(self.unknowns, -1) for block in outer]
+        return self._outer_blocks(self._spreading.apply(_flat(inner)))
 
     def spread_unknowns(self, unknowns: Complex) -> Blocks:
         """The sum over b of H_b, from vectors (..., unknowns)."""
-        shape = unknowns.shape[:-1]
+        return self._outer_blocks(self._spreading_unknowns.apply(unknowns))
+
+    def restrict(self, outer: Sequence[Any]) -> Blocks:
+        """A matrix on all subsets, seen from those without a given batch, in the inner types."""
+        flat = self._restricting.apply(_flat(outer))
         return [
-            (unknowns @ matrix).reshape(*shape, len(sizes), len(sizes))
-            for matrix, sizes in zip(self._spreading, self.symmetry.sizes, strict=True)
+            flat[..., entries].reshape(*flat.shape[:-1], *index.shape)
+            for entries, index in zip(self._inner_entries, self.indices, strict=True)
         ]
+
+    def _outer_blocks(self, flat: Any) -> Blocks:
+        return [
+            flat[..., entries].reshape(*flat.shape[:-1], len(sizes), len(sizes))
+            for entries, sizes in zip(self._outer_entries, self.symmetry.sizes, strict=True)
+        ]
+
+    @cached_property
+    def _outer_entries(self) -> list[slice]:
+        """For each outer type, where its entries are among those of all."""
+        return _consecutive([len(sizes) ** 2 for sizes in self.symmetry.sizes])
+
+    @cached_property
+    def _inner_entries(self) -> list[slice]:
+        return _consecutive([index.size for index in self.indices])
+
+    @cached_property
+    def _spreading(self) -> "TwoTerms":
+        """Entries of all outer blocks as sums over those of inner ones."""
+        inner, outer, _, factors = self._pairs
+        return TwoTerms.of(outer, inner, factors, (self._outer_entries[-1].stop, self.entries))
+
+    @cached_property
+    def _spreading_unknowns(self) -> "TwoTerms":
+        entries = self._spreading
+        return TwoTerms(self.unknown_of_entry[entries.sources], entries.factors, self.unknowns)
+
+    @cached_property
+    def _restricting(self) -> "TwoTerms":
+        """Entries of all inner blocks as sums over those of outer ones."""
+        inner, outer, factors, _ = self._pairs
+        return TwoTerms.of(inner, outer, factors, (self.entries, self._outer_entries[-1].stop))
+
+    @cached_property
+    def _pairs(self) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
+        """Inner and outer entries that meet, with the factors of restricting and of spreading."""
+        entries, places, down, up = self.crossings
+        moved = [place + part.start for place, part in zip(places, self._outer_entries, strict=True)]
+        factors = np.concatenate(down)
+        # A vector of inner type k and size k has no part in the outer type k + 1.
+        meets = factors != 0
+        found = (np.concatenate(entries), np.concatenate(moved), factors, np.concatenate(up))
+        inner, outer, restricting, spreading = (column[meets] for column in found)
+        return inner, outer, restricting, spreading
 
     def unpack(self, vector: Complex) -> Blocks:
         """The blocks of H, one for each inner type, from vectors (..., unknowns)."""
@@ -287,7 +367,7 @@ class State:
 
     Attributes
     ----------
-    resolvent : (points, k, k)
+    mean : for each type (points, sizes, sizes)
         The mean of G over the spectrum of Sigma.
     image : (points, unknowns)
         The next unknowns.
@@ -299,11 +379,21 @@ class State:
         beta (1 - c g beta)^-1, which tangents need.
     """
 
-    resolvent: Complex
+    mean: Blocks
     image: Complex
     blocks: Blocks
     restricted: Blocks
     factors: Blocks
+
+    @cached_property
+    def resolvent(self) -> Complex:
+        """The mean of G as one matrix, (points, k, k), as the solvers of `free` ask for it."""
+        return _assembled(self.mean)
+
+    @property
+    def corner(self) -> Complex:
+        """The Cauchy transform of the law, tau(G)_00, (points,)."""
+        return np.asarray(self.mean[0][:, 0, 0])
 
     def with_conjugates(self) -> "State":
         """The same points followed by their conjugates, where everything is conjugate."""
@@ -312,7 +402,7 @@ class State:
             return np.concatenate([array, array.conj()])
 
         return State(
-            both(self.resolvent),
+            [both(block) for block in self.mean],
             both(self.image),
             [both(block) for block in self.blocks],
             [both(block) for block in self.restricted],
@@ -385,7 +475,7 @@ class BatchSystem(SymmetricBlocks):
     def _constant(self) -> FloatArray:
         total = np.zeros((self.size, self.size))
         total[0, 0] = 1.0
-        ones = self.spread(self.symmetry.coefficients)
+        ones = [one.real for one in self.spread(self.symmetry.coefficients)]
         for where, pairing, one in zip(self.outer, self.symmetry.pairing, ones, strict=True):
             total[where, where] += pairing - one
         return total
@@ -404,20 +494,28 @@ class BatchSystem(SymmetricBlocks):
         """The unknowns far up in the half-plane, where H vanishes to first order."""
         return np.zeros((points, self.unknowns), dtype=complex)
 
+    def base_blocks(self, z: Complex) -> Blocks:
+        """The base on the axis, height zero, in the types (points, sizes, sizes): all that is not zero of it."""
+        blocks = [np.tile(-self._offset[where, where] + 0j, (len(z), 1, 1)) for where in self.outer]
+        blocks[0][:, 0, 0] += z
+        return blocks
+
     def evaluate(self, base: Complex, unknowns: Complex) -> State:
         """The map at unknowns (points, unknowns) for a base (points, k, k)."""
+        return self.evaluate_blocks([base[:, where, where] for where in self.outer], unknowns)
+
+    def evaluate_blocks(self, base: Blocks, unknowns: Complex) -> State:
+        """The same for a base in the types, (points, sizes, sizes)."""
         spread = self.spread_unknowns(unknowns)
         scale = self.eigenvalues[:, np.newaxis, np.newaxis]
         blocks = [
-            inverse(base[:, np.newaxis, where, where] + scale * h[:, np.newaxis])
-            for where, h in zip(self.outer, spread, strict=True)
+            inverse(start[:, np.newaxis] + scale * h[:, np.newaxis])
+            for start, h in zip(base, spread, strict=True)
         ]
         restricted = self.restrict(self.average(blocks, 1))
         pairs = [transform.apply(g, g) for transform, g in zip(self.transforms, restricted, strict=True)]
         images, factors = zip(*pairs, strict=True)
-        return State(
-            self._assemble(self.average(blocks, 0)), self.pack(images), blocks, restricted, list(factors)
-        )
+        return State(self.average(blocks, 0), self.pack(images), blocks, restricted, list(factors))
 
     def average(self, blocks: Sequence[Complex], power: int) -> Blocks:
         """The mean of lambda^power G(lambda) over the spectrum of Sigma."""
@@ -425,12 +523,6 @@ class BatchSystem(SymmetricBlocks):
         if len(weights) == 1:
             return [weights[0] * block[:, 0] for block in blocks]
         return [np.einsum("l,nlij->nij", weights, block) for block in blocks]
-
-    def _assemble(self, blocks: Sequence[Complex]) -> Complex:
-        total = np.zeros((len(blocks[0]), self.size, self.size), dtype=complex)
-        for where, block in zip(self.outer, blocks, strict=True):
-            total[:, where, where] = block
-        return total
 
     def _disassemble(self, matrix: Any, points: int) -> Blocks:
         full = np.broadcast_to(matrix, (points, self.size, self.size))
@@ -488,7 +580,7 @@ class BatchSystem(SymmetricBlocks):
 
     def jacobian(self, state: State) -> Complex:
         """The derivative of the map, (points, unknowns, unknowns)."""
-        points = len(state.resolvent)
+        points = len(state.image)
         total = np.zeros((points, self.unknowns**2), dtype=complex)
         maps = self.between(state.blocks, state.blocks, 2)
         for whole, (target, above, below, factors) in zip(maps, self.folded, strict=True):
@@ -519,7 +611,7 @@ class BatchSystem(SymmetricBlocks):
 
     def shift_tangent(self, state: State, direction: Complex) -> Complex:
         """The derivative of the map when the base moves along a matrix, (points, unknowns)."""
-        moves = self._disassemble(direction, len(state.resolvent))
+        moves = self._disassemble(direction, len(state.image))
         return np.asarray(self._image_tangent(state, self._moved(state, moves, 1))[:, 0])
 
     def resolvent_tangent(self, state: State, direction: Any, unknowns: Complex) -> Complex:
@@ -528,7 +620,7 @@ class BatchSystem(SymmetricBlocks):
         if np.any(direction):
             shifted = self._moved(state, self._disassemble(direction, len(unknowns)), 0)
             moved = [a + b for a, b in zip(moved, shifted, strict=True)]
-        return self._assemble([block[:, 0] for block in moved])
+        return _assembled([block[:, 0] for block in moved])
 
     def noise_vectors(self, state: State) -> Complex:
         """(1 - c beta g)^-1 pi, (points, sizes): Pi_b as the resolvent of b's own batch sees it."""

@@ -156,7 +156,7 @@ class TwoResolvents:
 
     def tables(self) -> PairTables:
         """Both transforms at all pairs; they do not change when the two points are exchanged."""
-        count = len(self.state.resolvent)
+        count = len(self.state.image)
         noise, signal = np.zeros((2, count, 2 * count), dtype=complex)
         parts = list(self._parts())
         for row, columns in track(parts, len(parts), "pairs"):
@@ -171,7 +171,7 @@ class TwoResolvents:
 
     def _parts(self) -> Iterator[tuple[int, IntArray]]:
         """A row each, and as many of the columns from its own on as are worked on together."""
-        count = len(self.state.resolvent)
+        count = len(self.state.image)
         entries = self.system.entries**2 + 2 * sum(len(sizes) ** 4 for sizes in self.system.symmetry.sizes)
         width = max(1, _ENTRIES // entries)
         for row in range(count):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reshuffle._arrays import BoolArray, FloatArray
-from reshuffle.asymptotics.batch_system import BatchSystem, State
+from reshuffle.asymptotics.batch_system import BatchSystem, Blocks, State
 from reshuffle.free import progress
 from reshuffle.free.checks import Complex, ConvergenceError, Real
 from reshuffle.free.solver import krylov_solve
@@ -48,37 +48,43 @@ def contracted(
 
 
 def _solved(system: BatchSystem, z: Complex, counted: Callable[[int], None]) -> tuple[Complex, BoolArray]:
-    base = system.base(z, np.zeros(len(z)))
+    base = system.base_blocks(z)
     with np.errstate(all="ignore"):
         unknowns, settled = system.start(len(z)), np.zeros(len(z), dtype=bool)
         for close in _CLOSE:
             left = np.flatnonzero(~settled)
             if not len(left):
                 break
-            found, done = _iterated(system, base[left], close, counted)
-            unknowns[left], settled[left] = found, done & _above(system, base[left], found)
+            there = [block[left] for block in base]
+            found, done = _iterated(system, there, close, counted)
+            unknowns[left], settled[left] = found, done & _above(system, there, found)
     return unknowns, settled
 
 
-def _above(system: BatchSystem, base: Complex, unknowns: Complex) -> BoolArray:
+def _above(system: BatchSystem, base: Blocks, unknowns: Complex) -> BoolArray:
     """Whether the resolvents have negative imaginary parts: there is only one solution that has."""
-    imaginary = system.evaluate(base, unknowns).resolvent.imag
-    finite = np.isfinite(imaginary).all(axis=(1, 2))
-    values = np.linalg.eigvalsh(np.where(finite[:, np.newaxis, np.newaxis], imaginary, 0.0))
-    return np.asarray(finite & (values[:, -1] <= -_ROUNDING * values[:, 0]))
+    blocks = [block.imag for block in system.evaluate_blocks(base, unknowns).mean]
+    finite = np.all([np.isfinite(block).all(axis=(1, 2)) for block in blocks], axis=0)
+    values = [np.linalg.eigvalsh(np.where(finite[:, np.newaxis, np.newaxis], block, 0.0)) for block in blocks]
+    largest, smallest = (
+        np.max([value[:, -1] for value in values], axis=0),
+        np.min([value[:, 0] for value in values], axis=0),
+    )
+    return np.asarray(finite & (largest <= -_ROUNDING * smallest))
 
 
 def _iterated(
-    system: BatchSystem, base: Complex, close: float, counted: Callable[[int], None]
+    system: BatchSystem, base: Blocks, close: float, counted: Callable[[int], None]
 ) -> tuple[Complex, BoolArray]:
     """Iterate from far away, and mix images as soon as they move by less than `close`, relative to their size."""
-    unknowns = system.start(len(base))
-    active, change = np.arange(len(base)), np.full(len(base), np.inf)
+    count = len(base[0])
+    unknowns = system.start(count)
+    active, change = np.arange(count), np.full(count, np.inf)
     known: list[tuple[Complex, Complex]] = []
     for _ in range(_ITERATIONS):
         counted(len(active))
         progress.step()
-        image = system.evaluate(base[active], unknowns[active]).image
+        image = system.evaluate_blocks([block[active] for block in base], unknowns[active]).image
         moves = image - unknowns[active]
         moved = np.linalg.norm(moves, axis=1) / np.linalg.norm(image, axis=1)
         unknowns[active] = image
@@ -92,7 +98,7 @@ def _iterated(
         near = (moved < close)[~done]
         if near.any():
             unknowns[active[near]] = _mixed([(a[near], b[near]) for a, b in known])
-    settled = np.ones(len(base), dtype=bool)
+    settled = np.ones(count, dtype=bool)
     settled[active] = False
     return unknowns, settled
 
@@ -370,7 +376,7 @@ class _Approach:
         direction = self.system.direction
         slope = self._solved(state, self.system.shift_tangent(state, direction)) + 0j
         moved = self.system.resolvent_tangent(state, direction, slope)[0].real
-        trace, fall = float(state.resolvent[0, 0, 0].real), float(moved[0, 0])
+        trace, fall = float(state.corner[0].real), float(moved[0, 0])
         return _Solved(unknowns, slope, state.blocks[0][0].real, _falls(moved), trace, fall)
 
     def _solved(self, state: State, right: Complex) -> Complex:
@@ -406,7 +412,7 @@ def dips(system: BatchSystem, low: float, high: float) -> list[tuple[float, floa
     z = x * np.exp(1j * _ANGLE) / system.unit
     unknowns, _ = contracted(system, z)
     state = system.evaluate(system.base(z, np.zeros(count)), unknowns)
-    return _lows(x, -(z * state.resolvent[:, 0, 0]).imag)
+    return _lows(x, -(z * state.corner).imag)
 
 
 def _lows(x: FloatArray, height: Real) -> list[tuple[float, float, float]]:

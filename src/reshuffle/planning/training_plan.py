@@ -25,7 +25,7 @@ from reshuffle.run import Run, critical_step, descend
 from reshuffle.run.critical_steps import CriticalStep
 from reshuffle.schemes import FullBatch, SampleReshuffling, base
 from reshuffle.schemes.base import Scheme
-from reshuffle.simulation import simulated_states
+from reshuffle.simulation import single_run
 
 _BATCH_SIZES = (16, 32, 64, 128, 256)
 _SHARES = tuple(0.5 * 2.0**-power for power in range(8))
@@ -300,14 +300,8 @@ class Plan(Displayed):
 
         found = squares(run.iterate(self.best.epochs))
         _arrays.whole_number("seed", seed, 0)
-        outputs = run.problem.outputs
-        stops = np.array([float(self.best.epochs)])
-        # The same seed gives all outputs the same orders.
-        trained = [
-            simulated_states(one.problem, one.scheme, one.recipe, one.start, stops, 1, seed, np.copy)[0, 0]
-            for one in ([run] if outputs is None else [run.output(k) for k in range(outputs)])
-        ]
-        single = trained[0] if outputs is None else np.column_stack(trained)
+        when = np.asarray(float(self.best.epochs))
+        single = single_run(run.problem, run.scheme, run.recipe, run.start, when, seed)
         rows = found.mean(axis=1)
         return HoldoutCheck(
             predicted=self.test_error,
@@ -383,23 +377,20 @@ class Plan(Displayed):
 
     def _on_edges(self) -> list[str]:
         """Numbers of the best recipe at an end of the grid towards which the test error still falls."""
-        totals, found = self.mean_squares + self.spreads, []
+        totals, best, found = self.mean_squares + self.spreads, self.best, []
+        # There is nothing beyond no weight decay, and all rows at once.
+        has_smaller = (best.penalty > 0, best.batch_size > 1, True)
+        has_larger = (True, best.batch_size < self.problem.n, True)
         for axis, name in enumerate(("weight decay", "batch size", "step")):
-            place = self.best.place[axis]
             along = totals.min(axis=tuple(other for other in range(4) if other != axis))
-            ends = {"smallest": (0, 1), "largest": (len(along) - 1, len(along) - 2)} if len(along) > 1 else {}
-            for word, (end, inside) in ends.items():
-                if place == end and along[inside] > (1 + EQUAL) * along[end]:
-                    found.append(f"{name} is the {word}")
-        if self.best.epochs >= self.epochs[-1]:
+            place, last = best.place[axis], len(along) - 1
+            if has_smaller[axis] and place == 0 < last and along[1] > (1 + EQUAL) * along[0]:
+                found.append(f"{name} is the smallest")
+            if has_larger[axis] and place == last > 0 and along[last - 1] > (1 + EQUAL) * along[last]:
+                found.append(f"{name} is the largest")
+        if best.epochs >= self.epochs[-1]:
             found.append("training is the longest")
-        smallest_decay, all_rows = self.best.penalty == 0, self.best.batch_size == self.problem.n
-        hidden = {"weight decay is the smallest": smallest_decay, "batch size is the largest": all_rows}
-        return [
-            f"the {what} that was compared: a wider grid may be better"
-            for what in found
-            if not hidden.get(what, False)
-        ]
+        return [f"the {what} that was compared: a wider grid may be better" for what in found]
 
     def _on_leaks(self) -> list[str]:
         problem = self.problem
@@ -531,7 +522,7 @@ def plan(
 
     All steps, batch sizes, penalties and epochs are compared at once, from one decomposition: by the exact
     leave-one-out of descent whose batches are drawn afresh from all rows, plus an estimate of what random orders
-    add in a single run. The best of them are then looked at closely, with the leave-one-out of the run itself,
+    add in a single run. The best of them are then refined, by the leave-one-out of the run itself,
     until one of these stands first. What differs by less than a thousandth is equal: the shorter training wins.
 
     Parameters
@@ -546,7 +537,7 @@ def plan(
         In units of the safe step of each batch size; up to half of it by default. With momentum, of that times
         1 - momentum.
     momenta, penalties : list of float
-        Of torch's SGD. Momenta are only told apart where runs are looked at closely.
+        Of torch's SGD. Momenta are only compared where recipes are refined.
     epochs : int
         The longest training that is thought of.
     scheme : Scheme, optional
@@ -560,7 +551,7 @@ def plan(
     of_run : bool
         Whether to plan for a single run, or for the mean of many.
     verify : bool
-        Whether to look closely. Not done anyway beyond some size, where a single look takes longer than the plan.
+        True to refine. Not done anyway beyond some size, where a single recipe takes longer than the plan.
 
     Returns
     -------

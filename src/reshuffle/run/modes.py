@@ -504,7 +504,9 @@ class ModesTrajectory(Trajectory):
 
     def training_loss(self, epochs: FloatArray) -> FloatArray:
         """|y - X b|^2 / (2n) at the mean iterate b, epochs.shape + (t,)."""
-        coordinates, reduction = self.space.scale * self.coordinates(epochs), self.problem.reduction
+        coordinates, reduction = self.coordinates(epochs), self.problem.reduction
+        with np.errstate(over="ignore"):
+            coordinates = self.space.scale * coordinates
         flat = coordinates.reshape(math.prod(coordinates.shape[:-1]), len(self.directions))
         with np.errstate(over="ignore", invalid="ignore"):
             # The cheaper way round; what diverges must not meet what it has no part in.

@@ -40,12 +40,18 @@ def _binomial(n, k):
     return comb(n, k) if k >= 0 else 0
 
 
-@pytest.mark.parametrize("batches", [2, 3, 4, 7])
+@pytest.mark.parametrize("batches", [2, 3, 4, 7, 12])
 def test_summing_over_batches_is_the_adjoint_of_leaving_one_out(batches):
     rng = np.random.default_rng(batches)
     symmetry, system = SubsetSymmetry(batches), BatchSystem(0.5, 0.3, batches, ONE, ONE)
     outer = [rng.standard_normal((len(s), len(s))) for s in symmetry.sizes]
     inner = [rng.standard_normal((len(s), len(s))) for s in symmetry.inner_sizes]
+    spread = [0.0] * len(outer)
+    for block, links in zip(inner, symmetry.links, strict=True):
+        for link in links:
+            spread[link.outer] += link.weight * link.embedding @ block @ link.embedding.T
+    for found, expected in zip(system.spread(inner), spread, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-13)
     left = [np.sum(a * b) for a, b in zip(outer, system.spread(inner), strict=True)]
     right = [np.sum(a * b) for a, b in zip(system.restrict(outer), inner, strict=True)]
     outer_sizes = [_binomial(batches, k) - _binomial(batches, k - 1) for k in range(len(outer))]

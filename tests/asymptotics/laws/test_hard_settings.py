@@ -2,12 +2,20 @@
 
 import itertools
 import math
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from reshuffle.asymptotics import BatchLaw, FullBatchLaw, TwoBatchLaw, batch_spectrum, learning_curve
+from reshuffle.asymptotics import (
+    BatchLaw,
+    FullBatchLaw,
+    TwoBatchLaw,
+    batch_spectrum,
+    batch_system,
+    learning_curve,
+)
 from reshuffle.asymptotics.contour import Contour
 from reshuffle.asymptotics.learning_curve import ContourCurve
 from reshuffle.errors import BudgetError
@@ -108,8 +116,40 @@ def test_a_law_that_costs_too_much_is_refused_beforehand():
     ):
         # Far beyond convergence: ten orders of size, of both signs.
         BatchLaw(0.5, 1.0, 8, [1.0, 100.0]).support  # noqa: B018
-    with pytest.raises(BudgetError, match=r"a curve of .* costs about .* more than the budget of 0.001 s"):
+    with pytest.raises(
+        BudgetError, match=r"a question about .* costs about .* more than the budget of 0.001 s"
+    ):
         learning_curve(0.5, 0.1, 4, budget=0.001).risk(1)
+
+
+@pytest.mark.parametrize("batches", [128, 1_000, 10**6])
+def test_too_many_batches_are_refused_before_anything_of_their_size_is_made(batches):
+    tracemalloc.start()
+    try:
+        with pytest.raises(
+            BudgetError, match=rf"batches={batches}\) costs about .* the budget of 60 s; allow it"
+        ):
+            learning_curve(0.5, 0.5, batches, noise=0.5).risk(1)
+        assert tracemalloc.get_traced_memory()[1] < 5e7
+    finally:
+        tracemalloc.stop()
+
+
+def test_many_batches_need_little_memory():
+    """As full matrices the maps between the types of subsets would hold 2 GB for 40 batches."""
+    tracemalloc.start()
+    try:
+        assert BatchLaw(0.5, 0.5, 40).outside(np.array([2.0 + 1.0j]))[0].imag < 0
+        assert tracemalloc.get_traced_memory()[1] < 2e8
+    finally:
+        tracemalloc.stop()
+
+
+def test_maps_by_index_are_those_by_matrix(monkeypatch):
+    z = np.array([0.3 + 0.1j, 0.8 + 0.01j, 2.0 + 1.0j])
+    by_index = BatchLaw(0.5, 0.5, 10).outside(z)
+    monkeypatch.setattr(batch_system, "_SMALL_MATRIX", 10**9)
+    np.testing.assert_allclose(by_index, BatchLaw(0.5, 0.5, 10).outside(z), rtol=1e-11)
 
 
 @pytest.mark.parametrize(
