@@ -160,11 +160,8 @@ def scheme(name: str, batches: int) -> rs.Scheme:
     """How rows are visited, by the names that pictures and tables have for it."""
     if batches == 1:
         return rs.FullBatch()
-    return (
-        rs.RandomReshuffling(batches=batches)
-        if name == "reshuffling"
-        else rs.WithReplacement(batches=batches)
-    )
+    made = rs.RandomReshuffling if name == "reshuffling" else rs.WithReplacement
+    return made(batches=batches)
 
 
 def look(name: str, batches: int) -> dict[str, str]:

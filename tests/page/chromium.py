@@ -65,7 +65,7 @@ class Visitor:
         self.context.route("**/*", self._guard)
         self.page = self.context.new_page()
         self.page.set_default_timeout(PATIENCE)
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("pageerror", lambda error: self.errors.append(f"{error} {error.stack}"))
         self.page.on("websocket", lambda socket: self._note(socket.url))
 
     def _note(self, url):
@@ -86,11 +86,8 @@ class Visitor:
         """Wait until the newest question of the tab is answered for good; returns the sentence."""
         tab = tab or self.tab
         self.page.wait_for_function(
-            """tab => {
-                const answer = document.getElementById("answer-" + tab);
-                return answer.getAttribute("aria-busy") === "false"
-                    && answer.dataset.settled === answer.dataset.asked;
-            }""",
+            """tab => document.documentElement.dataset.pending === "no"
+                && document.getElementById("panel-" + tab).getAttribute("aria-busy") === "false" """,
             arg=tab,
         )
         return self.sentence(tab)
@@ -100,37 +97,38 @@ class Visitor:
         return self.page.get_attribute('[role="tab"][aria-selected="true"]', "data-tab")
 
     def sentence(self, tab=None):
-        return self.page.inner_text(f"#answer-{tab or self.tab} .told")
+        return self.page.inner_text(f"#panel-{tab or self.tab} .sentence")
 
     def setting(self, tab=None):
-        return self.page.inner_text(f"#answer-{tab or self.tab} .setting")
+        return self.page.inner_text(f"#panel-{tab or self.tab} .setting")
 
     def input(self, key):
-        return self.page.locator(f'[id="{key}"]')
+        return self.page.locator(f"#{key}")
 
-    def drag(self, key, *values):
-        """Move a slider through values, as quickly as events can follow each other."""
+    def drag(self, key, *values, pause=0):
+        """Move a slider through values, as quickly as events can follow each other, or with pauses (ms)."""
         self.input(key).evaluate(
-            """(slider, values) => {
+            """async (slider, [values, pause]) => {
                 for (const value of values) {
                     slider.value = value;
                     slider.dispatchEvent(new Event("input", { bubbles: true }));
+                    if (pause) await new Promise(resolve => setTimeout(resolve, pause));
                 }
             }""",
-            values,
+            [values, pause],
         )
 
     def send(self, path):
         """Send a file, and wait for what is said of it."""
-        before = self.page.get_attribute("#answer-data", "data-asked")
-        self.input("data.file").set_input_files(path)
+        self.input("data_file").set_input_files(path)
         self.page.wait_for_function(
-            'before => document.getElementById("answer-data").dataset.asked !== before', arg=before
+            """() => document.getElementById("data_file").value === ""
+                || document.querySelector("#data_file_progress .progress-bar-danger")"""
         )
         return self.settled("data")
 
     def close(self):
         """Leave; nothing was asked of other machines, and nothing failed."""
         self.context.close()
-        assert not self.strangers
-        assert not self.errors
+        assert not self.strangers, self.strangers
+        assert not self.errors, self.errors

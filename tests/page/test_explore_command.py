@@ -1,7 +1,5 @@
 """`reshuffle explore`: its options, its errors in a line, and its end."""
 
-import asyncio
-import os
 import signal
 import socket
 import sys
@@ -11,11 +9,8 @@ import urllib.request
 import pytest
 
 from reshuffle.page.guard import is_from_here
-from reshuffle.page.tab import Shown
-from reshuffle.page.workshop import Lane
 from tests.cli.terminal import run
 from tests.page import chromium
-from tests.page.test_workshop import QUESTION, SOURCES
 
 
 def fetched(address, **headers):
@@ -42,13 +37,25 @@ def test_it_tells_its_address_serves_this_machine_alone_and_ends_quietly():
         for one in loaded:
             assert not one.startswith(("http:", "https:", "//"))
             if one.endswith((".js", ".css")) and "reshuffle" in one:
-                assert "http" not in fetched(address + one)[1].replace("http-equiv", "")
+                assert "http" not in fetched(address + one)[1].replace("http://www.w3.org/2000/svg", "")
         assert fetched(address, Host="evil.example")[0] == 403
         assert fetched(address, Origin="http://evil.example")[0] == 403
         if sys.platform != "win32":
             process.send_signal(signal.SIGINT)
             assert process.wait(60) == 0
             assert process.stderr.read() == ""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGHUP")
+@pytest.mark.parametrize("name", ["SIGHUP", "SIGTERM"])
+def test_the_end_of_the_terminal_leaves_nothing_behind(tmp_path, monkeypatch, name):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with chromium.serving() as (process, _):
+        assert list(tmp_path.iterdir())
+        process.send_signal(getattr(signal, name))
+        assert process.wait(60) == 0
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_port_that_is_taken_is_told(capsys):
@@ -99,21 +106,3 @@ def test_no_other_host_is_offered(capsys):
 )
 def test_pages_from_elsewhere_are_not_listened_to(headers, allowed):
     assert is_from_here(headers) is allowed
-
-
-@pytest.mark.slow
-def test_where_it_is_started_does_not_matter(tmp_path, monkeypatch):
-    # A file that bears the name of a module must not be taken for it.
-    (tmp_path / "queue.py").write_text("raise SystemExit('not this one')")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(
-        "PYTHONPATH", os.pathsep.join(os.path.abspath(path) for path in SOURCES.split(os.pathsep))
-    )
-
-    async def story():
-        lane = Lane(60.0)
-        found = await lane.ask(QUESTION, "")
-        await lane.stop()
-        return found
-
-    assert isinstance(asyncio.run(story()), Shown)

@@ -6,14 +6,12 @@ import pickle
 import numpy as np
 import pytest
 
-from reshuffle.cli.console import InputError
-from reshuffle.page import uploads
-from reshuffle.page.page_elements import body, comma_separated
-from reshuffle.page.tab import Refused, Shown
-from reshuffle.page.tabs import own_data
-from reshuffle.page.worker import answer
+from reshuffle.page import guard, own_data
+from reshuffle.page.answers import message
+from reshuffle.page.app import safe_name
+from reshuffle.page.workers import answer
 
-DEFAULTS = {field.name: field.default for field in own_data.TAB.fields}
+DEFAULTS = own_data.TAB.defaults
 rng = np.random.default_rng(3)
 X = rng.normal(size=(30, 2)).round(3)
 Y = (X @ [2.0, -1.0] + rng.normal(size=30)).round(3)
@@ -25,9 +23,9 @@ def table(names=("a", "b", "y"), separator=",", columns=(X[:, 0], X[:, 1], Y)):
 
 
 def asked(tmp_path, content, name="mine.csv", **values):
-    path = tmp_path / uploads.safe_name(name)
+    path = tmp_path / safe_name(name)
     path.write_bytes(content)
-    return answer("own_data", "thorough", DEFAULTS | {"source": "upload"} | values, str(path))
+    return answer("own_data", "verified", DEFAULTS | {"source": "upload"} | values, str(path))
 
 
 class Bomb:
@@ -52,7 +50,7 @@ REFUSED = {
     "a constant target": (b"a,y\n1,7\n2,7\n3,7\n", "nothing to be learned"),
     "constant columns": (b"a,y\n7,1\n7,2\n7,3\n", "not constant"),
     "a huge cell": (b"a,y\n" + b"1" * 200_000 + b",2\n3,4\n5,6\n", "field larger than field limit"),
-    "words": (b"a,y\nlow,1\nhigh,2\nlow,4\n", "tick it under Columns of categories"),
+    "words": (b"a,y\nlow,1\nhigh,2\nlow,4\n", "with the list Columns of categories: a"),
     "a formula": (
         b"a,y\n=cmd|'/c calc'!A0,1\n2,2\n3,5\n",
         "must be a number, but it is \"=cmd|'/c calc'!A0\"",
@@ -71,7 +69,7 @@ def test_what_cannot_be_learned_from_is_refused_in_a_sentence(tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     content, reason = REFUSED[name]
     found = asked(tmp_path, content)
-    assert isinstance(found, Refused)
+    assert found.is_refusal
     assert reason in found.sentence
     assert found.sentence.endswith(".")
     for leak in (str(tmp_path), "Traceback", "unexpected", "--"):
@@ -82,7 +80,7 @@ def test_what_cannot_be_learned_from_is_refused_in_a_sentence(tmp_path, monkeypa
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_a_good_table_gets_a_plan_and_offers_its_columns(tmp_path, separator):
     found = asked(tmp_path, table(separator=separator))
-    assert isinstance(found, Shown)
+    assert not found.is_refusal
     assert found.sentence.startswith("Train with ")
     assert found.offers["target"] == ["a", "b", "y"]
     assert found.chosen == {"target": "y"}
@@ -93,20 +91,17 @@ def test_a_good_table_gets_a_plan_and_offers_its_columns(tmp_path, separator):
 def test_words_become_categories_where_that_is_asked_for(tmp_path):
     cities = np.where(X[:, 0] > 0, "Köln", "Paris")
     content = table(("city", "b", "y"), columns=(cities, X[:, 1], Y))
-    assert isinstance(asked(tmp_path, content), Refused)
+    assert asked(tmp_path, content).is_refusal
     assert "encoded city (2 categories)" in asked(tmp_path, content, categories=("city",)).setting
 
 
 def test_names_that_look_like_markup_or_formulas_are_text(tmp_path):
     names = ("<img src=x onerror=alert(1)>", "=cmd()", "<script>y</script>")
     found = asked(tmp_path, table(names))
-    html = body(found, "data")
+    html = message(found, own_data.TAB)["html"]
     assert "<img" not in html
     assert "<script" not in html
     assert "&lt;script&gt;y" in html
-    for picture in found.pictures:
-        assert "<script>y" not in picture.svg
-        assert not any(line.startswith(("=", "+", "@")) for line in comma_separated(picture).splitlines())
     refused = asked(tmp_path, table(names), target="<b>")
     assert "'<b>'" in refused.sentence
 
@@ -114,34 +109,8 @@ def test_names_that_look_like_markup_or_formulas_are_text(tmp_path):
 def test_data_that_were_not_sent_are_asked_for():
     assert (
         "Send a CSV file first"
-        in answer("own_data", "thorough", DEFAULTS | {"source": "upload"}, None).sentence
+        in answer("own_data", "verified", DEFAULTS | {"source": "upload"}, None).sentence
     )
-
-
-def kept(parts, folder, name="mine.csv"):
-    async def stream():
-        for part in parts:
-            yield part
-
-    return asyncio.run(uploads.keep(stream(), folder, name))
-
-
-def test_what_is_sent_is_kept_as_it_is(tmp_path):
-    assert kept([b"a,y\n", b"1,2\n"], tmp_path).read_bytes() == b"a,y\n1,2\n"
-
-
-def test_what_is_too_large_is_refused_before_all_of_it_is_here(tmp_path):
-    taken = []
-
-    def parts():
-        for number in range(100):
-            taken.append(number)
-            yield bytes(1 << 20)
-
-    with pytest.raises(InputError, match="at most 20 MB"):
-        kept(parts(), tmp_path)
-    assert len(taken) == 21
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -149,49 +118,47 @@ def test_what_is_too_large_is_refused_before_all_of_it_is_here(tmp_path):
     ["../../x.csv", "/etc/passwd", "C:\\x\\y.csv", "a\0b.csv", "", ".", "..", "x" * 999, "-rf.csv", "é.tsv"],
 )
 def test_a_name_leads_nowhere_but_into_the_folder(tmp_path, name):
-    path = kept([b"a"], tmp_path, name)
+    path = tmp_path / safe_name(name)
     assert path.parent == tmp_path
-    assert path.exists()
     assert path.suffix == ".csv"
     assert len(path.name) < 80
+    path.touch()
 
 
-def test_nothing_is_taken_but_at_an_address_of_ours():
-    from starlette.responses import PlainTextResponse
+def status(method, path, sessions=("abc",), **headers):
+    """What the guard answers to a request, the last one of several."""
+    reached = []
 
-    from reshuffle.page.guard import Letterbox
+    async def inside(scope, receive, send):
+        reached.append(scope["path"])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
 
-    async def story(method, path, chunks):
-        letterbox = Letterbox()
-
-        async def keep(request):
-            found = b"".join([part async for part in request.stream()])
-            if found == b"bad":
-                raise InputError("It is bad.")
-            return found.decode()
-
-        slot = letterbox.open(keep)
-        sent, parts = [], list(chunks)
-
-        async def receive():
-            return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
+    async def story():
+        application, sent = guard.guarded(inside), []
 
         async def send(message):
             sent.append(message)
 
-        path = path.replace("SLOT", slot)
-        scope = {"type": "http", "method": method, "path": path, "headers": [], "query_string": b"",
-                 "server": ("127.0.0.1", 1), "scheme": "http", "root_path": ""}  # fmt: skip
-        await letterbox.before(PlainTextResponse("the page"))(scope, receive, send)
-        letterbox.close(slot)
-        await letterbox.before(PlainTextResponse("the page"))(scope | {"method": "POST"}, receive, send)
-        return sent[0]["status"], sent[1]["body"], sent[2]["status"]
+        given = {"host": "127.0.0.1:1", **headers}
+        for session in sessions:
+            scope = {"type": "http", "method": method, "path": path.format(session),
+                     "headers": [(name.encode(), value.encode()) for name, value in given.items()]}  # fmt: skip
+            await application(scope, None, send)
+        return [message["status"] for message in sent if message["type"] == "http.response.start"][-1]
 
-    def told(*arguments):
-        return asyncio.run(story(*arguments))
+    return asyncio.run(story())
 
-    assert told("POST", "/SLOT", [b"a", b"b"]) == (200, b'{"name":"ab"}', 404)
-    assert told("POST", "/SLOT", [b"bad"]) == (200, b'{"refused":"It is bad."}', 404)
-    assert told("POST", "/session/x/upload/1", [b"a"])[0] == 404
-    assert told("PUT", "/SLOT", [b"a"])[0] == 404
-    assert told("GET", "/", [b""])[1] == b"the page"
+
+def test_nothing_is_taken_but_files_of_a_session_of_a_bounded_size_and_number():
+    length = {"content-length": "100"}
+    assert status("GET", "/") == 200
+    assert status("POST", "/session/{}/upload/1", **length) == 200
+    assert status("POST", "/session/{}/upload/1") == 411
+    assert status("POST", "/session/{}/upload/1", **{"content-length": str(20 << 20)}) == 200
+    assert status("POST", "/session/{}/upload/1", **{"content-length": str((20 << 20) + 1)}) == 413
+    assert status("POST", "/session/{}/upload/1", ["abc"] * 50, **length) == 200
+    assert status("POST", "/session/{}/upload/1", ["abc"] * 51, **length) == 429
+    assert status("POST", "/session/{}/upload/1", [*["abc"] * 51, "other"], **length) == 200
+    for method, path in (("PUT", "/session/{}/upload/1"), ("POST", "/"), ("POST", "/session/{}/dynamic/1")):
+        assert status(method, path, **length) == 404
+    assert status("POST", "/session/{}/upload/1", origin="http://evil.example", **length) == 403

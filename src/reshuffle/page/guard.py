@@ -1,16 +1,15 @@
-"""What stands before the page: it speaks to this machine alone, and takes files only where it asked for them."""
+"""Checks before a request reaches Shiny: it comes from a page of this server, and files are bounded."""
 
-import secrets
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from collections import Counter
 
-from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from reshuffle.cli.console import InputError
-
 NAMES = ("127.0.0.1", "localhost")
+LARGEST_FILE = 20 << 20
+"""Bytes."""
+MOST_FILES = 50
+"""Files that one session may send; each replaces the one before it."""
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "font-src 'self'; connect-src 'self' ws://127.0.0.1:* ws://localhost:*; base-uri 'none'; form-action 'none'; "
@@ -23,25 +22,32 @@ _HEADERS = (
     (b"cache-control", b"no-store"),
 )
 
-Keep: TypeAlias = Callable[[Request], Awaitable[str]]
-"""Takes what is sent, and returns the name it is kept under; raises InputError where it is refused."""
-_PREFIX = "/upload/"
-
 
 def guarded(inside: ASGIApp) -> ASGIApp:
-    """The same application, for those alone who asked for it under a name of this machine.
+    """Return the application, for those alone who asked for it under a name of this machine.
 
     A page from elsewhere, open in the same browser, must not talk to this one, nor look like it by a name of its
-    own that leads here.
+    own that leads here. Of all requests that send something, only files of a session are let through: Shiny itself
+    takes files of any size and number.
     """
+    sent: Counter[str] = Counter()
 
     async def outside(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await inside(scope, receive, send)
             return
-        if not is_from_here(dict(scope["headers"])):
-            await _refuse(scope, send)
+        headers = dict(scope["headers"])
+        if not is_from_here(headers):
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008})
+                return
+            await PlainTextResponse("This page is for this machine alone.", 403)(scope, receive, send)
             return
+        if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
+            status, reason = _file_status(scope["method"], scope["path"], headers, sent)
+            if status != 200:
+                await PlainTextResponse(reason, status)(scope, receive, send)
+                return
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -54,7 +60,7 @@ def guarded(inside: ASGIApp) -> ASGIApp:
 
 
 def is_from_here(headers: dict[bytes, bytes]) -> bool:
-    """Whether host and origin are this machine.
+    """Return whether host and origin are this machine.
 
     >>> is_from_here({b"host": b"127.0.0.1:8000"}), is_from_here({b"host": b"evil.example"})
     (True, False)
@@ -68,48 +74,21 @@ def is_from_here(headers: dict[bytes, bytes]) -> bool:
     )
 
 
-async def _refuse(scope: Scope, send: Send) -> None:
-    if scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 1008})
-        return
-    await send({"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"text/plain")]})
-    await send({"type": "http.response.body", "body": b"This page is for this machine alone."})
-
-
-class Letterbox:
-    """The open addresses, and the application before which they stand."""
-
-    def __init__(self) -> None:
-        self._slots: dict[str, Keep] = {}
-
-    def open(self, keep: Keep) -> str:
-        """A new address, as a page has it."""
-        token = secrets.token_urlsafe(24)
-        self._slots[token] = keep
-        return f"{_PREFIX[1:]}{token}"
-
-    def close(self, address: str) -> None:
-        """Forget an address."""
-        self._slots.pop(address.removeprefix(_PREFIX[1:]), None)
-
-    def before(self, inside: ASGIApp) -> ASGIApp:
-        """The application, none of whose own ways to take files is left open: they have no bounds."""
-
-        async def outside(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
-                await inside(scope, receive, send)
-                return
-            response = await self._taken(Request(scope, receive))
-            await response(scope, receive, send)
-
-        return outside
-
-    async def _taken(self, request: Request) -> Response:
-        is_letter = request.scope["method"] == "POST"
-        keep = self._slots.get(request.url.path.removeprefix(_PREFIX)) if is_letter else None
-        if keep is None:
-            return PlainTextResponse("Nobody takes this here.", 404)
-        try:
-            return JSONResponse({"name": await keep(request)})
-        except InputError as error:
-            return JSONResponse({"refused": str(error)})
+def _file_status(
+    method: str, path: str, headers: dict[bytes, bytes], sent: "Counter[str]"
+) -> tuple[int, str]:
+    """Return 200 for a file that may be sent, else the status and the reason; files are counted in `sent`."""
+    match method, path.strip("/").split("/"):
+        case "POST", ["session", session, "upload", _]:
+            # The server reads no more than this many bytes of a request that states its length.
+            length = headers.get(b"content-length", b"")
+            if not length.isdigit():
+                return 411, "A file must come with its length."
+            if int(length) > LARGEST_FILE:
+                return 413, f"A file must have at most {LARGEST_FILE >> 20} MB."
+            sent[session] += 1
+            if sent[session] > MOST_FILES:
+                return 429, f"One session takes at most {MOST_FILES} files; reload the page."
+            return 200, ""
+        case _:
+            return 404, "There is nothing to send anything to."

@@ -94,14 +94,14 @@ class RunSpread:
         Those of X C X' / n; none where they are not known.
     expected : Answer
         The root of their sum.
-    forgiven : float
+    tolerance : float
         How far the predictions of the mean iterate itself may be off, |X e| / sqrt(n).
     """
 
     run: Run
     eigenvalues: FloatArray
     expected: Answer
-    forgiven: float
+    tolerance: float
 
     @classmethod
     def of(cls, run: Run, epochs: float) -> "RunSpread":
@@ -126,7 +126,7 @@ class RunSpread:
         distance, size = (float(np.sqrt(reduction.squares(vector) / n)) for vector in (noise, fit))
         if not self.expected.is_known:
             return SpreadTest(distance, self.expected, np.nan, np.nan, np.nan)
-        is_near = distance <= max(_SINGLE_PRECISION * size, self.forgiven)
+        is_near = distance <= max(_SINGLE_PRECISION * size, self.tolerance)
         total = float(self.eigenvalues.sum())
         if not 0 < total < np.inf:
             return SpreadTest(distance, self.expected, np.nan, np.nan, 1.0 if is_near or total > 0 else 0.0)

@@ -522,7 +522,7 @@ def plan(
 
     All steps, batch sizes, penalties and epochs are compared at once, from one decomposition: by the exact
     leave-one-out of descent whose batches are drawn afresh from all rows, plus an estimate of what random orders
-    add in a single run. The best of them are then looked at closely, with the leave-one-out of the run itself,
+    add in a single run. The best of them are then refined, by the leave-one-out of the run itself,
     until one of these stands first. What differs by less than a thousandth is equal: the shorter training wins.
 
     Parameters
@@ -537,7 +537,7 @@ def plan(
         In units of the safe step of each batch size; up to half of it by default. With momentum, of that times
         1 - momentum.
     momenta, penalties : list of float
-        Of torch's SGD. Momenta are only told apart where runs are looked at closely.
+        Of torch's SGD. Momenta are only compared where recipes are refined.
     epochs : int
         The longest training that is thought of.
     scheme : Scheme, optional
@@ -551,7 +551,7 @@ def plan(
     of_run : bool
         Whether to plan for a single run, or for the mean of many.
     verify : bool
-        Whether to look closely. Not done anyway beyond some size, where a single look takes longer than the plan.
+        True to refine. Not done anyway beyond some size, where a single recipe takes longer than the plan.
 
     Returns
     -------

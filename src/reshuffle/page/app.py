@@ -1,0 +1,304 @@
+"""The page as an application of Shiny: its document, and a session from its first question to its end."""
+
+import asyncio
+import json
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from htmltools import HTMLDependency, Tag, TagList, head_content, tags
+from shiny import App, Inputs, Outputs, Session, reactive
+from shiny.bookmark import restore_input
+from shiny.module import ResolvedId
+from starlette.requests import Request
+
+from reshuffle import __version__
+from reshuffle.page import free_laws, limit, own_data, shuffling
+from reshuffle.page.answers import Answer, Tab, message, refusal
+from reshuffle.page.guard import LARGEST_FILE
+from reshuffle.page.inputs import entry, read
+from reshuffle.page.workers import Pool
+
+TABS = {module.TAB.name: module.TAB for module in (limit, own_data, shuffling, free_laws)}
+SETTLED = 0.35
+"""Seconds without a new question after which a thorough answer is begun."""
+_LONGEST_NAME = 60
+_MISSING = object()
+_FILES = HTMLDependency(
+    "reshuffle-page",
+    __version__,
+    source={"package": "reshuffle.page", "subdir": "www"},
+    stylesheet={"href": "page.css"},
+    script=[{"src": "chart.js"}, {"src": "page.js"}],
+)
+
+
+def application(quick: Pool, thorough: Pool) -> App:
+    """Return the page; first stages are computed by one pool, all others by another."""
+
+    def server(inputs: Inputs, _outputs: Outputs, session: Session) -> None:
+        serve_session(inputs, session, quick, thorough)
+
+    return App(page, server, bookmark_store="url")
+
+
+@dataclass(frozen=True)
+class Question:
+    """The values of a tab's inputs, what is wrong with them, and the path of a file."""
+
+    tab: Tab
+    values: dict[str, Any]
+    errors: list[str]
+    upload: str | None
+
+
+def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool) -> None:
+    """Answer the questions of one session.
+
+    The first stage is not interrupted: meanwhile the newest question waits, so that charts follow a slider.
+    Later stages end with the next question.
+    """
+    newest: Question | None = None
+    asked: Question | None = None
+    last_tab = ""
+
+    async def show(question: Question, answer: Answer, *, is_late: bool = False) -> None:
+        await session.send_custom_message("answer", message(answer, question.tab) | {"late": is_late})
+
+    @reactive.calc
+    def upload() -> str | None:
+        sent = inputs.data_file()
+        return _only(Path(sent[-1]["datapath"]), sent[-1]["name"]) if sent else None
+
+    @reactive.calc
+    def question() -> Question:
+        tab = TABS.get(inputs.tab(), limit.TAB)
+        given = {one.name: inputs[f"{tab.name}_{one.name}"]() for one in tab.inputs if one.is_bookmarked}
+        values, errors = read(tab.inputs, given)
+        return Question(tab, values, errors, upload() if tab is own_data.TAB else None)
+
+    @reactive.extended_task
+    async def first(question: Question) -> tuple[Question, Answer]:
+        return question, await quick.ask(question.tab, 0, question.values, question.upload)
+
+    @reactive.extended_task
+    async def later(question: Question, stage: int) -> tuple[Question, int, Answer]:
+        if stage == 1:
+            await asyncio.sleep(SETTLED)
+        return question, stage, await thorough.ask(question.tab, stage, question.values, question.upload)
+
+    @reactive.effect
+    async def _() -> None:
+        nonlocal newest, asked
+        found = question()
+        if found is not newest:
+            newest = found
+            later.cancel()
+            await session.send_custom_message("busy", {"tab": found.tab.name})
+        if first.status() != "running" and asked is not found:
+            asked = found
+            if found.errors:
+                await show(found, refusal(" ".join(found.errors)))
+            else:
+                first.invoke(found)
+
+    @reactive.effect
+    async def _() -> None:
+        if first.status() == "success":
+            found, answer = first.result()
+            await show(found, answer if found is newest else replace(answer, is_final=False))
+            if found is newest and not answer.is_final:
+                later.invoke(found, 1)
+
+    @reactive.effect
+    async def _() -> None:
+        if later.status() == "success":
+            found, stage, answer = later.result()
+            if found is newest:
+                await show(found, answer, is_late=True)
+                if not answer.is_final:
+                    later.invoke(found, stage + 1)
+
+    @reactive.effect
+    @reactive.event(inputs.stop)
+    async def _() -> None:
+        first.cancel()
+        later.cancel()
+        if newest is not None:
+            await session.send_custom_message("stopped", {"tab": newest.tab.name})
+
+    # After the question has been asked, which the browser may rely on.
+    @reactive.effect(priority=-1)
+    @reactive.event(inputs.settled)
+    async def _() -> None:
+        # The address has what differs from the defaults; from another tab one can go back.
+        nonlocal last_tab
+        kept = {"tab"}
+        for tab in TABS.values():
+            keys = {one.name: f"{tab.name}_{one.name}" for one in tab.inputs if one.is_bookmarked}
+            values, _ = read(tab.inputs, {name: inputs[key]() for name, key in keys.items()})
+            kept |= {key for name, key in keys.items() if values[name] != tab.defaults[name]}
+        session.bookmark.exclude = [str(name) for name in dir(inputs) if name not in kept]
+        mode: Any = (
+            "push" if last_tab not in ("", inputs.tab()) and not inputs.settled()["back"] else "replace"
+        )
+        last_tab = inputs.tab()
+        url = await session.bookmark.get_bookmark_url() or "?"
+        await session.bookmark.update_query_string(url[url.index("?") :], mode)
+        await session.send_custom_message("settled", inputs.settled()["count"])
+
+    @session.on_ended
+    def _() -> None:
+        first.cancel()
+        later.cancel()
+
+
+def _only(path: Path, name: str) -> str:
+    """Return the path of a file under the name it was sent with, the only file of its session."""
+    for folder in path.parent.parent.iterdir():
+        for other in folder.iterdir():
+            if other != path:
+                other.unlink()
+    return str(path.rename(path.with_name(safe_name(name))))
+
+
+def safe_name(given: str) -> str:
+    """Return the name of a file as it is stored and shown: no folders, no special signs, .csv at its end.
+
+    >>> safe_name("../../etc/my prices.CSV"), safe_name(""), safe_name("<b>.csv")
+    ('my prices.csv', 'table.csv', 'b.csv')
+    """
+    name = re.sub(r"[^\w .-]", "", re.split(r"[/\\]", given)[-1]).strip(" .")
+    stem = re.sub(r"\.(csv|tsv|txt)$", "", name, flags=re.IGNORECASE).strip(" .-")
+    return f"{stem[:_LONGEST_NAME] or 'table'}.csv"
+
+
+def page(request: Request) -> TagList:
+    """Return the whole document, in the state of the address."""
+    chosen, values, errors = restored(request.url.query)
+    return TagList(
+        # Not tags.html: some versions of Shiny would put that into a body of their own.
+        head_content(
+            tags.meta(name="viewport", content="width=device-width, initial-scale=1"),
+            tags.meta(name="color-scheme", content="light dark"),
+            tags.title("reshuffle: explore"),
+            # Without an icon of its own, browsers ask for /favicon.ico.
+            tags.link(rel="icon", href="data:,"),
+        ),
+        _FILES,
+        tags.a("To the answer", href="#answers", class_="skip"),
+        tags.header(
+            tags.h1("reshuffle"),
+            tags.p("What mini-batch gradient descent does to least squares: exactly, without training."),
+            tags.button("Dark", type="button", id="theme", aria_pressed="false"),
+        ),
+        tags.main(
+            tags.p(" ".join(errors), id="alert", role="alert", hidden=None if errors else ""),
+            tags.div(
+                [
+                    tags.button(
+                        tab.title,
+                        type="button",
+                        role="tab",
+                        id=f"tab-{tab.name}",
+                        data_tab=tab.name,
+                        aria_controls=f"panel-{tab.name}",
+                        aria_selected="true" if tab.name == chosen else "false",
+                        tabindex="0" if tab.name == chosen else "-1",
+                    )
+                    for tab in TABS.values()
+                ],
+                role="tablist",
+                aria_label="Questions",
+            ),
+            [_panel(tab, values[tab.name], tab.name == chosen) for tab in TABS.values()],
+            id="answers",
+        ),
+        tags.noscript("This page needs JavaScript, all of which comes from your own machine."),
+    )
+
+
+def restored(query: str) -> tuple[str, dict[str, dict[str, Any]], list[str]]:
+    """Return the tab and the values of all inputs in a bookmark, and what is wrong with those that are refused."""
+    given = {name for name, _ in parse_qsl(query)}
+    values, errors = {}, []
+    for tab in TABS.values():
+        found = {}
+        for one in tab.inputs:
+            key = f"{tab.name}_{one.name}"
+            value = restore_input(ResolvedId(key), _MISSING)
+            if value is not _MISSING:
+                found[one.name] = value
+            elif key in given:
+                errors.append(f"{one.label} could not be read from the address.")
+        values[tab.name], wrong = read(tab.inputs, found)
+        errors += wrong
+    chosen = restore_input(ResolvedId("tab"), limit.TAB.name)
+    if not isinstance(chosen, str) or chosen not in TABS:
+        errors.append(f"The tab must be one of {', '.join(TABS)}.")
+        chosen = limit.TAB.name
+    return chosen, values, errors
+
+
+def _panel(tab: Tab, values: dict[str, Any], is_chosen: bool) -> Tag:
+    """Return the inputs of a tab and the places of its answer; the charts come first, prose last."""
+    answer = TagList(
+        tags.div(
+            tags.h2(tab.question),
+            tags.p("Computing ...", class_="sentence", role="status", aria_live="polite", aria_atomic="true"),
+            tags.p(class_="setting"),
+            tags.p(class_="note", hidden=""),
+            tags.p(
+                tags.span(class_="dot", aria_hidden="true"),
+                " computing ",
+                tags.button("Stop", type="button", class_="stop"),
+                class_="working",
+            ),
+            class_="head",
+        ),
+        tags.div(class_="lead-chart"),
+    )
+    form = tags.form(
+        [entry(tab.name, one, values[one.name]) for one in tab.inputs],
+        tags.div(
+            tags.span("Try: "),
+            [tags.a(name, href=_link(tab, changes)) for name, changes in tab.examples.items()],
+            class_="examples",
+            role="group",
+            aria_label="Examples",
+        ),
+        tags.div(
+            tags.a("Reset", href=_link(tab, {}), class_="button"),
+            tags.button("Copy link", type="button", class_="copy-link"),
+            class_="actions",
+        ),
+        class_="inputs",
+        aria_label=f"{tab.title}: inputs",
+        autocomplete="off",
+        data_defaults=json.dumps(tab.defaults),
+        data_largest=str(LARGEST_FILE),
+    )
+    return tags.section(
+        answer,
+        form,
+        tags.div(class_="charts"),
+        tags.div(
+            tags.div(class_="rest"),
+            tags.div(class_="more"),
+            tags.p(tab.lead, class_="lead"),
+            class_="below",
+        ),
+        id=f"panel-{tab.name}",
+        class_="panel busy",
+        role="tabpanel",
+        aria_labelledby=f"tab-{tab.name}",
+        aria_busy="true",
+        hidden=None if is_chosen else "",
+    )
+
+
+def _link(tab: Tab, changes: Any) -> str:
+    entries = {"tab": tab.name} | {f"{tab.name}_{name}": value for name, value in changes.items()}
+    return "?_inputs_&" + urlencode({key: json.dumps(value) for key, value in entries.items()})
