@@ -1,26 +1,26 @@
-"""How a planned run does on rows that were locked away: computed, and then really trained."""
+"""Errors of a planned run on held-out rows: computed, and from real training."""
 
 import numpy as np
 
 
-def prepared(plan, locked):
-    """Return the locked rows in the units in which the plan trains: means and deviations are those it has seen."""
-    return (locked.X - plan.data.mean) / plan.data.scale, locked.y - plan.data.response_mean
+def prepared(plan, held_out):
+    """Return the held-out rows in the units of training: means and deviations are those of the training rows."""
+    return plan.standardizer.rows(held_out.X), plan.standardizer.responses(held_out.y)
 
 
-def computed(plan, locked, epochs):
-    """Return the mean square error on the locked rows after these epochs, of the mean over all shuffles."""
-    rows, responses = prepared(plan, locked)
+def computed(plan, held_out, epochs):
+    """Return the mean square error on the held-out rows after these epochs, of the mean over all shuffles."""
+    rows, responses = prepared(plan, held_out)
     return np.square(responses - plan.run.predict(rows, epochs)).mean(axis=1)
 
 
-def trained(plan, locked, epochs, runs, seed=0):
-    """Train really: return what every run says of the locked rows beyond their responses, (runs, epochs, rows).
+def trained(plan, held_out, epochs, runs, seed=0):
+    """Train, and return the errors of every run on the held-out rows, (runs, epochs, rows).
 
-    The loop that everybody writes: shuffle, cut into batches, step, and start again.
+    The usual loop: shuffle, cut into batches, step, and start again.
     """
     X, y, best = plan.run.problem.X, plan.run.problem.y, plan.best
-    rows, responses = prepared(plan, locked)
+    rows, responses = prepared(plan, held_out)
     cuts = range(best.batch_size, len(y), best.batch_size)
     rng, found = np.random.default_rng(seed), np.empty((runs, len(epochs), len(responses)))
     for run in range(runs):
