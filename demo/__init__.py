@@ -1,1 +1,1 @@
-"""A few seconds in a terminal: a plan without training, real training beside it, and a promise put to the test."""
+"""A few seconds in a terminal: a plan without training, real training, and a check on held-out rows."""

@@ -1,4 +1,4 @@
-"""The data of the demonstration: patients to learn from, and patients that are locked away."""
+"""The data of the demonstration: patients to train on, and held-out patients."""
 
 from dataclasses import dataclass
 
