@@ -28,7 +28,7 @@ The mean smooths continuous laws, whose single fits are a few points. Distances 
 times the noise: 0.067, 0.062, 0.060 for a Toeplitz matrix, 0.043, 0.049, 0.054 for the points {1, 3, 10}.
 """
 COVERED = 1.5
-"""Times the mean distance of the replicates: exceeded once, by 5%, in 100 samples of the populations that set it."""
+"""Times the mean distance of the replicates: exceeded once, by 5%, in 100 samples of those populations."""
 
 
 @dataclass(frozen=True)
