@@ -24,14 +24,14 @@ _RESOLVED = 1e6
 
 @dataclass(frozen=True)
 class ReplacementStability:
-    """Whether the mean square of a run settles in the limit.
+    """Stability of the mean square of a run in the limit.
 
     Attributes
     ----------
     converges : bool
-        Whether kappa < 1.
+        True if kappa < 1.
     kappa : float
-        alpha aspect tau(Sigma) / 2, what the noise of the gradients hands on.
+        alpha aspect tau(Sigma) / 2, the gain of the feedback through the gradients' noise.
     critical_alpha : float
         2 / (aspect tau(Sigma)): for batches of m rows the step 2 m / tr Sigma.
     """
@@ -85,7 +85,7 @@ class ReplacementCurve:
 
     @property
     def stability(self) -> ReplacementStability:
-        """Whether the mean square settles, and the largest alpha for which it does."""
+        """Stability of the mean square, with the largest alpha for which it converges."""
         population = self.spectrum.population
         critical = 2 / (self.spectrum.aspect * float(population.weights @ population.eigenvalues))
         kappa = self.alpha / critical
@@ -93,7 +93,7 @@ class ReplacementCurve:
 
     @property
     def converges(self) -> bool:
-        """Whether the mean square of a run has a limit."""
+        """True if the mean square of a run has a limit."""
         return self.stability.converges
 
     @property
@@ -110,7 +110,7 @@ class ReplacementCurve:
 
     @cached_property
     def _modes(self) -> tuple[FloatArray, ...]:
-        """Paces of the coupled modes; how residuals and risk are seen through them, of the start and of a floor."""
+        """Decay rates of the coupled modes, weights of start and floor in the residuals, and risk per residual."""
         flow, aspect = self._flow, self.spectrum.aspect
         gains = aspect * flow.law * flow.paces**2
         # The risk of a mode per unit of its residuals.
@@ -119,7 +119,7 @@ class ReplacementCurve:
 
     @property
     def _start(self) -> FloatArray:
-        """The mean squares of the residuals that fade with each node."""
+        """The initial mean squares of the residuals that decay with each node."""
         flow, aspect = self._flow, self.spectrum.aspect
         return (self.signal**2 * flow.paces / self.alpha + self.noise**2 * aspect) * flow.law
 
@@ -135,7 +135,7 @@ class ReplacementCurve:
         return np.where(np.isinf(flat), limit, _grown(loss)).reshape(clock.shape)
 
     def spread(self, epochs: ArrayLike) -> FloatArray:
-        """What a run has in expectation on top of the risk of the mean iterate, of the shape of `epochs`."""
+        """The expected risk of a run less the risk of the mean iterate, of the shape of `epochs`."""
         clock = _arrays.epochs(epochs)
         flat = clock.ravel()
         flow = self._flow
@@ -195,7 +195,7 @@ def _decay_and_drift(paces: FloatArray, times: FloatArray) -> tuple[FloatArray, 
 
 
 def _grown(values: FloatArray) -> FloatArray:
-    """What is beyond the range of numbers is inf."""
+    """Replace nan, the result of an overflow, by inf."""
     return np.where(np.isnan(values), np.inf, values)
 
 
@@ -249,12 +249,12 @@ _TRIED = 33
 """Values of alpha on a grid up to the critical one."""
 _LARGEST_TIME = 1e9
 _FINE = 2001
-"""Points between neighbours at which polynomials are looked at."""
+"""Points between neighbours at which polynomials are evaluated."""
 
 
 @dataclass(frozen=True, eq=False)
 class EffectiveReuse:
-    """What K epochs on N rows are worth in fresh rows, made by `effective_reuse`.
+    """Fresh rows that are worth K epochs on N rows, made by `effective_reuse`.
 
     Attributes
     ----------
@@ -267,8 +267,8 @@ class EffectiveReuse:
     alpha : array
         The best alpha for K epochs.
     error : array
-        How far `reuse` may be off, because the best alpha is that of a polynomial through five: by what a parabola
-        through three has instead.
+        The error of `reuse` from the best alpha, that of a polynomial through five values: the difference to a
+        parabola through three.
     error_kind : str
         "estimate".
     """
@@ -284,7 +284,7 @@ class EffectiveReuse:
 def effective_reuse(
     aspect: float, epochs: ArrayLike, *, noise: float = 1.0, signal: float = 1.0
 ) -> EffectiveReuse:
-    """How much larger a data set that is seen once must be, to be worth K epochs on N rows: E(K, N).
+    """The factor E(K, N) by which a data set seen once must be larger to be worth K epochs on N rows.
 
     Sigma = I, p/N -> aspect. The epochs draw small batches with replacement (`replacement_curve`), and the one
     pass takes batches of m fresh rows, each with the best constant step. One pass over tau p rows with the step
@@ -375,7 +375,7 @@ def one_pass_risk(time: float, noise: float, signal: float) -> float:
 
 
 def one_pass_time(risk: float, noise: float, signal: float) -> float:
-    """How many fresh rows per feature one pass needs for a risk."""
+    """Fresh rows per feature that one pass needs for a risk."""
     if risk >= signal**2:
         return 0.0
 

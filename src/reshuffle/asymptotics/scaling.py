@@ -93,7 +93,7 @@ def critical_batch_size(
         The risk to reach, below that of the start.
     noise : float >= 0
     batch_size : whole numbers (b,)
-        For which steps and samples are told.
+        The batch sizes of `steps` and `samples`.
 
     Returns
     -------
@@ -229,7 +229,7 @@ def frontier_exponents(spectrum: float, source: float) -> tuple[float, float]:
 
     With c = a + b - 1 a model of the first p features leaves p^-c, and its last feature is learned after p^a steps;
     to train longer buys logarithms, to train less leaves T^(-c/a) or more. So T = p^a, compute = p^(1 + a), up to
-    logarithms where b > a and the noise of the gradients fades last.
+    logarithms where b > a and the noise of the gradients decays last.
 
     Parameters
     ----------
