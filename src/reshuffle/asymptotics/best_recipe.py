@@ -318,8 +318,8 @@ def best_recipe(
     if not counts:
         raise ValueError("batches must be a whole number >= 1, or several, but there is none.")
     flow = Flow(setting)
-    beside = (flow.best, flow.best_average, best_ridge(setting), bayes_risk(setting))
-    recipes = tuple(_recipe(flow, count, budget, *beside) for count in counts)
+    others = (flow.best, flow.best_average, best_ridge(setting), bayes_risk(setting))
+    recipes = tuple(_recipe(flow, count, budget, *others) for count in counts)
     return BestRecipes(recipes) if several else recipes[0]
 
 

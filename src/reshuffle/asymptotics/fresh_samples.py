@@ -274,34 +274,34 @@ _FARTHEST = 1e-40
 """A root closer to its pole than this part of the gap is that of an uncoupled mode."""
 
 
-def coupled_paces(paces: FloatArray, gains: FloatArray, start: FloatArray) -> tuple[FloatArray, ...]:
-    """The eigenvalues x (k,) of diag(paces) - g g', g = sqrt(gains), and the weights of start and noise.
+def coupled_rates(rates: FloatArray, gains: FloatArray, start: FloatArray) -> tuple[FloatArray, ...]:
+    """The eigenvalues x (k,) of diag(rates) - g g', g = sqrt(gains), and the weights of start and noise.
 
-    For r' = r - paces r + gains (sum r + q) the sum of r after t steps is sum_i (1 - x_i)^t u_i, plus q times
-    sum_i w_i (1 + (1 - x_i) + ... ), over the roots of sum_j gains_j/(paces_j - x) = 1, with
+    For r' = r - rates r + gains (sum r + q) the sum of r after t steps is sum_i (1 - x_i)^t u_i, plus q times
+    sum_i w_i (1 + (1 - x_i) + ... ), over the roots of sum_j gains_j/(rates_j - x) = 1, with
 
-        w_i = 1 / sum_j gains_j/(paces_j - x_i)^2,      u_i = w_i sum_j start_j/(paces_j - x_i).
+        w_i = 1 / sum_j gains_j/(rates_j - x_i)^2,      u_i = w_i sum_j start_j/(rates_j - x_i).
 
     One root lies below each pole, between it and the one before: distances from the nearest pole are found by
     halving, so that they have all digits however small, and no vectors are needed.
 
-    >>> x, u, w = coupled_paces(np.array([0.5, 1.0]), np.array([0.1, 0.2]), np.array([3.0, 4.0]))
+    >>> x, u, w = coupled_rates(np.array([0.5, 1.0]), np.array([0.1, 0.2]), np.array([3.0, 4.0]))
     >>> matrix = np.diag([0.5, 1.0]) - np.outer([0.1, 0.2], [1.0, 1.0])
     >>> bool(np.allclose(np.sort(np.linalg.eigvals(matrix)), x) and np.isclose(u.sum(), 7.0))
     True
     """
-    return secular_modes(paces, gains, start, np.ones(len(paces)))[:3]
+    return secular_modes(rates, gains, start, np.ones(len(rates)))[:3]
 
 
 def secular_modes(
-    paces: FloatArray, gains: FloatArray, start: FloatArray, sight: FloatArray
+    rates: FloatArray, gains: FloatArray, start: FloatArray, sight: FloatArray
 ) -> tuple[FloatArray, ...]:
-    """x, u and w of `coupled_paces`, and the part of mode i in sum_j sight_j r_j per unit of sum_j r_j.
+    """x, u and w of `coupled_rates`, and the part of mode i in sum_j sight_j r_j per unit of sum_j r_j.
 
-    That is the mean of `sight` over the mode, sum_j sight_j gains_j/(paces_j - x_i), for this sum is one for
+    That is the mean of `sight` over the mode, sum_j sight_j gains_j/(rates_j - x_i), for this sum is one for
     sight = 1. Entries of equal rate must have equal sight.
     """
-    poles, first, place = np.unique(paces, return_index=True, return_inverse=True)
+    poles, first, place = np.unique(rates, return_index=True, return_inverse=True)
     together: FloatArray = np.bincount(place, gains).astype(np.float64)
     started: FloatArray = np.bincount(place, start).astype(np.float64)
     origin, offset = _roots(poles, together)
@@ -356,7 +356,7 @@ class FreshSamples:
     noise: float
 
     @cached_property
-    def paces(self) -> FloatArray:
+    def rates(self) -> FloatArray:
         """1 - a_j, the decay rate of the squares of each node per step, gradients' noise aside."""
         scaled = self.step * self.modes.eigenvalues
         return scaled * (2 - (1 + 1 / self.batch_size) * scaled)
@@ -370,7 +370,7 @@ class FreshSamples:
     def _decomposition(self) -> tuple[FloatArray, ...]:
         """Decay rates of the coupled modes, and the weights of their start and of the noise in the risk."""
         moving = self.gains > 0
-        return coupled_paces(self.paces[moving], self.gains[moving], self.modes.start[moving])
+        return coupled_rates(self.rates[moving], self.gains[moving], self.modes.start[moving])
 
     @property
     def frozen(self) -> float:
@@ -379,13 +379,13 @@ class FreshSamples:
 
     def risk(self, steps: FloatArray) -> FloatArray:
         """The expected risk after each of the given finite steps (t,)."""
-        paces, start, noise = self._decomposition
+        rates, start, noise = self._decomposition
         risk = np.empty(len(steps))
-        height = max(1, _CHUNK // len(paces))
+        height = max(1, _CHUNK // len(rates))
         with np.errstate(over="ignore", invalid="ignore"):
             for begin in range(0, len(steps), height):
                 part = slice(begin, begin + height)
-                power, total = power_and_sum(paces, steps[part])
+                power, total = power_and_sum(rates, steps[part])
                 risk[part] = power @ start + self.noise**2 * (total @ noise)
         risk += self.frozen
         return np.where(np.isnan(risk), np.inf, np.maximum(risk, 0.0))

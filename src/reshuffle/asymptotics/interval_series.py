@@ -89,10 +89,10 @@ class IntervalSeries:
         half = self._width / 2
         if self.low and half * (self.radius - 1 / self.radius) / 2 > _HALF_PLANE:
             return False
-        beside = np.array(
+        neighbours = np.array(
             [end for end in (before, after) if math.isfinite(end) and (end > 0 or not self.low)]
         )
-        outer = np.abs(self.mapped(beside + 0j)).min(initial=np.inf)
+        outer = np.abs(self.mapped(neighbours + 0j)).min(initial=np.inf)
         return bool(math.log(outer) >= math.log(self.radius) + _DIGITS / count)
 
     @property
@@ -228,7 +228,7 @@ def _without_noise(on_circle: FloatArray, radius: float) -> tuple[FloatArray, Fl
     last = np.array(
         [int(np.abs(powers[row > level]).max(initial=0)) for row, level in zip(size, noise, strict=True)]
     )
-    kept = np.where(np.abs(powers) <= last[:, np.newaxis], on_circle * radius**powers, 0.0)
-    errors = noise * radius**last / np.abs(kept).max(axis=1)
+    retained = np.where(np.abs(powers) <= last[:, np.newaxis], on_circle * radius**powers, 0.0)
+    errors = noise * radius**last / np.abs(retained).max(axis=1)
     degrees = last.max() + 1
-    return kept[:, most - degrees + 1 : most + degrees], errors
+    return retained[:, most - degrees + 1 : most + degrees], errors

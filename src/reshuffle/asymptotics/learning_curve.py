@@ -227,10 +227,10 @@ class ContourCurve:
         with np.errstate(over="ignore", invalid="ignore"):
             ends = np.exp(np.maximum(np.outer(low, logs.real), np.outer(high, logs.real)))
             bias = risk.bias.bound(ends, size**2 * ends) + risk.bias.bound(size * ends, size * ends)
-            pace = alpha * size / np.abs(z) * ends
+            slope = alpha * size / np.abs(z) * ends
             start = alpha * np.abs(np.expm1(np.outer(low, logs)) / z)
-            drift = start + (high - low)[:, np.newaxis] * pace
-            variance = risk.variance.bound(drift, size * pace) + risk.variance.bound(pace, pace)
+            drift = start + (high - low)[:, np.newaxis] * slope
+            variance = risk.variance.bound(drift, size * slope) + risk.variance.bound(slope, slope)
             return np.asarray(2 * signal**2 * bias + 2 * noise**2 * variance)
 
 

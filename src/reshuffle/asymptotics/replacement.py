@@ -45,7 +45,7 @@ class ReplacementStability:
 class _Flow:
     """Nodes of the spectrum of W with their weights, in units of one epoch of training."""
 
-    paces: FloatArray
+    rates: FloatArray
     law: FloatArray
     signal: FloatArray
 
@@ -112,23 +112,23 @@ class ReplacementCurve:
     def _modes(self) -> tuple[FloatArray, ...]:
         """Decay rates of the coupled modes, weights of start and floor in the residuals, and risk per residual."""
         flow, aspect = self._flow, self.spectrum.aspect
-        gains = aspect * flow.law * flow.paces**2
+        gains = aspect * flow.law * flow.rates**2
         # The risk of a mode per unit of its residuals.
-        sight = self.alpha * flow.signal / (flow.law * flow.paces)
-        return secular_modes(2 * flow.paces, gains, self._start, sight)
+        sight = self.alpha * flow.signal / (flow.law * flow.rates)
+        return secular_modes(2 * flow.rates, gains, self._start, sight)
 
     @property
     def _start(self) -> FloatArray:
         """The initial mean squares of the residuals that decay with each node."""
         flow, aspect = self._flow, self.spectrum.aspect
-        return (self.signal**2 * flow.paces / self.alpha + self.noise**2 * aspect) * flow.law
+        return (self.signal**2 * flow.rates / self.alpha + self.noise**2 * aspect) * flow.law
 
     def training_loss(self, epochs: ArrayLike) -> FloatArray:
         """The expected mean square of the residuals of a run, of the shape of `epochs`."""
         clock = _arrays.epochs(epochs)
         flat = clock.ravel()
-        paces, start, floor, _ = self._modes
-        decay, drift = _decay_and_drift(paces, flat)
+        rates, start, floor, _ = self._modes
+        decay, drift = _decay_and_drift(rates, flat)
         with np.errstate(over="ignore", invalid="ignore"):
             loss = decay @ start + self._floor * (1 + drift @ floor)
         limit = self._floor / (1 - self.stability.kappa) if self.converges else math.inf
@@ -139,10 +139,10 @@ class ReplacementCurve:
         clock = _arrays.epochs(epochs)
         flat = clock.ravel()
         flow = self._flow
-        paces, start, floor, sight = self._modes
-        decay, drift = _decay_and_drift(paces, flat)
-        own, _ = _decay_and_drift(2 * flow.paces, flat)
-        alone = self.alpha * flow.signal / (flow.law * flow.paces) * self._start
+        rates, start, floor, sight = self._modes
+        decay, drift = _decay_and_drift(rates, flat)
+        own, _ = _decay_and_drift(2 * flow.rates, flat)
+        alone = self.alpha * flow.signal / (flow.law * flow.rates) * self._start
         with np.errstate(over="ignore", invalid="ignore"):
             spread = decay @ (sight * start) - own @ alone + self._floor * (drift @ (sight * floor))
         kappa = self.stability.kappa
@@ -168,13 +168,13 @@ class ReplacementCurve:
                 f" has {self.spectrum.population}; spread and training_loss are answered, or noise=0."
             )
         flow, flat = self._flow, clock.ravel()
-        decay, _ = _decay_and_drift(2 * flow.paces, flat)
+        decay, _ = _decay_and_drift(2 * flow.rates, flat)
         with np.errstate(invalid="ignore"):
-            learned = -np.expm1(-flat[:, np.newaxis] * flow.paces)
+            learned = -np.expm1(-flat[:, np.newaxis] * flow.rates)
         learned[np.isinf(flat)] = 1.0
         bias = self.signal**2 * (self.spectrum.frozen[1] + decay @ flow.signal)
         variance = (
-            self.noise**2 * self.spectrum.aspect * self.alpha * (learned**2 @ (flow.signal / flow.paces))
+            self.noise**2 * self.spectrum.aspect * self.alpha * (learned**2 @ (flow.signal / flow.rates))
         )
         return np.asarray(bias + variance).reshape(clock.shape)
 
@@ -183,13 +183,13 @@ class ReplacementCurve:
         return self.expected_risk(math.inf)
 
 
-def _decay_and_drift(paces: FloatArray, times: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """e^(-x t) and int_0^t e^(-x u) du, (times, paces), zero where t is infinite: limits are closed."""
+def _decay_and_drift(rates: FloatArray, times: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """e^(-x t) and int_0^t e^(-x u) du, (times, rates), zero where t is infinite: limits are closed."""
     finite = np.where(np.isinf(times), 0.0, times)[:, np.newaxis]
     with np.errstate(over="ignore"):
-        decay = np.exp(-finite * paces)
-        still = paces == 0
-        drift = np.where(still, finite, -np.expm1(-finite * paces) / np.where(still, 1.0, paces))
+        decay = np.exp(-finite * rates)
+        still = rates == 0
+        drift = np.where(still, finite, -np.expm1(-finite * rates) / np.where(still, 1.0, rates))
     decay[np.isinf(times)], drift[np.isinf(times)] = 0.0, 0.0
     return decay, drift
 

@@ -115,9 +115,9 @@ def critical_batch_size(
     for size in sizes:
         _arrays.whole_number("batch_size", float(size), 1)
     fewer = fresh_samples.grouped(spectrum, source, _CELLS // 2)
-    asked = np.concatenate([sizes, [1.0, _ALL_SAMPLES]])
-    tuned = np.array([_tuned(cells, float(size), target, noise) for size in asked])
-    pairs = zip(asked, tuned, strict=True)
+    requested = np.concatenate([sizes, [1.0, _ALL_SAMPLES]])
+    tuned = np.array([_tuned(cells, float(size), target, noise) for size in requested])
+    pairs = zip(requested, tuned, strict=True)
     again = [_again(fewer, float(size), float(step), target, noise) for size, (_, step) in pairs]
     errors = np.abs(tuned[:, 0] - again) + _NARROW * tuned[:, 0]
     steps, best = tuned[:-2].T
