@@ -240,7 +240,7 @@ class BatchLaw(EpochLaw):
         return self.read_off(self.states(z))
 
     def read_off(self, state: State) -> Complex:
-        """The Cauchy transforms of law, signal and noise, (3, n), from the solutions at n points."""
+        """The Cauchy transforms of law, signal and noise, (3, n), from a `state`, the solutions at n points."""
         unit = self.system.unit
         signal = self.system.average(state.blocks[:1], 1)[0][:, 0, 0]
         return np.array([state.corner / unit, signal / unit, self.system.noise_transform(state)])

@@ -330,8 +330,8 @@ class Run:
         """Predictions of the mean iterate for new rows X_new (m, p), of shape epochs.shape + (m,) or (m, t).
 
         With `return_std`, also the standard deviation of the predictions of single runs over their random orders,
-        of the same shape; its error is `covariance(epochs).deviation_error(X_new)`. None for X_new means the new points
-        that a kernel problem was posed with.
+        of the same shape; its error is `covariance(epochs).deviation_error(X_new)`. None for X_new means the new
+        points that a kernel problem was posed with.
 
         >>> import reshuffle as rs
         >>> problem = rs.LeastSquares([[1.0], [2.0]], [1.0, 2.0])
