@@ -4,6 +4,7 @@ import math
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -479,6 +480,11 @@ def test_columns_that_determine_the_target_are_noted():
     for copy in (3 * Y + 1, np.where(np.arange(24) < 1, Y * (1 + 1e-5), Y)):
         plan = rs.plan(np.column_stack([X, copy]), Y, batch_sizes=[24], epochs=5)
         assert noted(plan, "column 5 of X (counted from 0) alone determines y: check for a leak")
+    table = pd.DataFrame(np.column_stack([X, -Y, Y]))
+    unnamed = rs.plan(table, Y, batch_sizes=[24], epochs=5)
+    assert noted(unnamed, "columns 5, 6 of X (counted from 0) alone determine y")
+    named = rs.plan(table.set_axis(list("abcdef") + ["twice y"], axis=1), Y, batch_sizes=[24], epochs=5)
+    assert noted(named, "'f', 'twice y' alone determine y: check for a leak")
     sums = rs.plan(X, X @ np.arange(1.0, 6.0), batch_sizes=[24], epochs=5)
     assert noted(sums, "the columns of X determine y almost exactly")
     assert not any("determine" in note for note in rs.plan(X, Y, batch_sizes=[24], epochs=5).notes)
