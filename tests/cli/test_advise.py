@@ -90,7 +90,12 @@ def test_it_speaks_as_a_person_would(capsys):
         r"a mean square of \d+ ± \d+\.",
         words,
     )
-    assert "The largest safe learning rate for such batches is " in words
+    assert re.search(
+        r"The learning rate is [\d.]+ of [\d.]+, below which convergence is guaranteed; "
+        r"the threshold in mean square is [\d.]+( ± [\d.e-]+)?\. Without training: ",
+        words,
+    )
+    assert words.count("guaranteed") == 1
     assert "least squares " in words
     assert re.search(
         r"On the \d+ rows of other\.csv the mean over all orders really has [\d.]+ ± [\d.]+", words
