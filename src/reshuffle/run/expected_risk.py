@@ -192,6 +192,8 @@ class _Question:
                     )
                     rounding = _ROUNDING * (readout.size(snapshot.matrix) + abs(cross) + outside)
                     totals[number] = _nonnegative(inside + cross + outside, rounding, when[number])
+            # Both are sums of the same size, so that their difference may round to just below zero.
+            totals = np.maximum(totals, mean)
             spread = _difference(totals, mean)
         return _Found(mean, spread, errors, "estimate" if errors.any() else "exact", totals)
 
