@@ -90,7 +90,12 @@ def test_it_speaks_as_a_person_would(capsys):
         r"a mean square of \d+ ± \d+\.",
         words,
     )
-    assert "The largest safe learning rate for such batches is " in words
+    assert re.search(
+        r"The learning rate is [\d.]+ of [\d.]+, below which convergence is guaranteed; "
+        r"the threshold in mean square is [\d.]+( ± [\d.e-]+)?\. Without training: ",
+        words,
+    )
+    assert words.count("guaranteed") == 1
     assert "least squares " in words
     assert re.search(
         r"On the \d+ rows of other\.csv the mean over all orders really has [\d.]+ ± [\d.]+", words
@@ -248,6 +253,12 @@ def test_where_no_training_is_better_it_is_told(capsys):
     shown = run(capsys, "advise", "--data", "mine.csv", *arguments).out
     assert re.search("Here (ridge|least squares) does better than training.", shown)
     assert "does better" not in run(capsys, "advise", "--data", "mine.csv", *arguments[:-1], "100").out
+
+
+def test_a_column_that_determines_the_target_is_named(capsys):
+    TRAINED[["size", "rooms"]].assign(area=0.1 * TRAINED["size"]).to_csv("leak.csv", index=False)
+    notes = advised(capsys, *QUICK, "--target", "area", data="leak.csv")["notes"]
+    assert "'size' alone determines y: check for a leak" in notes
 
 
 def test_what_cannot_be_learned_is_told(capsys):

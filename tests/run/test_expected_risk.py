@@ -383,3 +383,16 @@ def test_features_that_are_all_zero_are_moved_by_the_penalty_alone(mean_square):
     problem = rs.LeastSquares(np.zeros((3, 2)), np.zeros(3))
     found = rs.critical_step(problem, rs.RandomReshuffling(batches=3), mean_square=mean_square, penalty=0.1)
     assert found == pytest.approx(20.0, rel=1e-8)
+
+
+def test_a_run_is_never_better_than_its_mean():
+    # One direction grows 1e8-fold, and Sigma nearly ignores it: the second moment lost nine digits by itself.
+    sigma = np.array([[5.345297407839736, 4.37469346549964], [4.37469346549964, 3.7980825010309194]])
+    truth = [0.6421546792750829, 1.4239132707829225]
+    problem = rs.LeastSquares([[1, -2], [-3, 6], [-3, 6]], np.zeros(3), truth, covariance=sigma, noise=1e-6)
+    start = [0.0009671118515991699, 0.0006909082356846908]
+    run = rs.descend(problem, rs.RandomReshuffling(batches=2), alpha=10 / 9, start=start)
+    risk = run.expected_risk(5, given_responses=True)
+    assert risk.total >= risk.mean
+    # By exact rational arithmetic.
+    assert risk.total == pytest.approx(1.676929156112247e17, rel=1e-12)

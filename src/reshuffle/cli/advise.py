@@ -209,6 +209,7 @@ class Advice:
     def of(cls, data: Data, asked: dict[str, Any]) -> "Advice":
         """The plan for the data, and what is expected for each target."""
         import numpy as np
+        import pandas as pd
 
         import reshuffle as rs
 
@@ -216,7 +217,8 @@ class Advice:
         is_single = len(data.targets) == 1
         # Descent is linear in the targets: other units change none of its choices but how much each target counts.
         units = np.ones(1) if is_single else deviations
-        plan = rs.plan(data.X, data.y[:, 0] if is_single else data.y / units, **asked)
+        X = pd.DataFrame(data.X, columns=data.features, copy=False)
+        plan = rs.plan(X, data.y[:, 0] if is_single else data.y / units, **asked)
         if is_single or not plan.best.is_verified:
             return cls(data, plan, units, deviations)
         left_out = plan.run.leave_one_out(plan.best.epochs)
@@ -310,20 +312,17 @@ def recommendation(advice: Advice) -> str:
 
 
 def remarks(advice: Advice) -> list[str]:
-    """The recommendation, how far one may go, fits without training, and the check on held-out rows."""
+    """The recommendation, the notes of the plan, fits without training, and the check on held-out rows."""
     plan, best = advice.plan, advice.plan.best
     fits = (plan.least_squares, plan.ridge)
     simple = [
         f"{fit.name} {number(advice.error(fit.mean_square)[0], 4)} ({against(fit.mean_square, best.test_error)})"
         for fit in fits
     ]
-    of_step, *others = plan.notes
-    lines = [
-        recommendation(advice),
-        f"The largest safe learning rate for such batches is {number(best.step / best.share, 3)}; {of_step}. "
-        f"Without training: {', '.join(simple)}.",
-        *(f"{note[0].upper()}{note[1:]}." for note in others),
+    notes = [
+        f"{note[0].upper()}{note[1:]}.".replace("The step ", "The learning rate ") for note in plan.notes
     ]
+    lines = [recommendation(advice), *notes, f"Without training: {', '.join(simple)}."]
     simplest = min(fits, key=lambda fit: fit.mean_square)
     if simplest.mean_square < (1 - _WORTH_IT) * best.test_error:
         lines.append(f"Here {simplest.name} does better than training.")
@@ -515,7 +514,7 @@ def _record(advice: Advice, code: dict[str, str]) -> dict[str, Any]:
             "spread": best.spread,
             "method": best.method,
         },
-        "safe_learning_rate": best.step / best.share,
+        "safe_learning_rate": plan.safe_step,
         "notes": plan.notes,
         "units": advice.units,
         "test_error_of_targets": advice.of_targets,
