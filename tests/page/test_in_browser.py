@@ -239,11 +239,11 @@ def nameless(page):
     )
 
 
-def contrast(page, selector):
-    """Of a text and what is behind it, as WCAG has it."""
+def contrast(page, selector, colour=""):
+    """Of a text, or a colour of the palette, and what is behind it, as WCAG has it."""
     return page.eval_on_selector(
         selector,
-        """element => {
+        """(element, name) => {
             const light = colour => {
                 const parts = colour.match(/[0-9.]+/g).slice(0, 3).map(part => part / 255)
                     .map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
@@ -253,10 +253,13 @@ def contrast(page, selector):
             while (/rgba\\(0, 0, 0, 0\\)|transparent/.test(getComputedStyle(behind).backgroundColor)
                 && behind.parentElement) behind = behind.parentElement;
             const style = getComputedStyle(element);
-            const front = element.namespaceURI.endsWith("svg") ? style.fill : style.color;
+            const hex = style.getPropertyValue("--" + name).match(/[0-9a-f]{2}/g);
+            const own = element.namespaceURI.endsWith("svg") ? style.fill : style.color;
+            const front = hex ? hex.map(part => parseInt(part, 16)).join(" ") : own;
             const pair = [light(front), light(getComputedStyle(behind).backgroundColor)].sort((a, b) => b - a);
             return (pair[0] + 0.05) / (pair[1] + 0.05);
         }""",
+        colour,
     )
 
 
@@ -297,6 +300,8 @@ def test_it_can_be_read_by_all_on_a_phone_in_light_and_dark(visit):
             ):
                 assert contrast(page, f"#panel-{tab} {selector}") >= 4.5, selector
             assert contrast(page, '[role="tab"][aria-selected="false"]') >= 4.5
+            for name in ("first", "second", "third", "fourth", "fifth", "grey"):
+                assert contrast(page, f"#panel-{tab} svg text", name) >= 3, name
             fills.append(page.eval_on_selector(f"#panel-{tab} svg text", "one => getComputedStyle(one).fill"))
             page.click("#theme")
         assert fills[0] != fills[1]
