@@ -1,13 +1,20 @@
 """The page in a browser: sliders, addresses, sessions, uploads, keyboard, downloads, narrow and dark."""
 
+import asyncio
 import csv
 import io
 import re
+import socket
+import threading
 import xml.etree.ElementTree as ElementTree
+from contextlib import contextmanager
 
 import pytest
+import uvicorn
 
 from reshuffle import asymptotics, free
+from reshuffle.page.answers import Answer, Axis, Chart, Series, refusal
+from reshuffle.page.app import application
 from tests.page import chromium
 
 pytestmark = pytest.mark.slow
@@ -160,6 +167,63 @@ def test_a_long_answer_is_stopped_and_does_not_hold_up_others(visit):
     one.drag("limit_momentum", 0)
     one.drag("limit_batches", 1)
     assert numbers(one.settled()) == expected(1.5, 0.2, 1, 0.5)
+
+
+class Scripted:
+    """Pools without processes: the first stage answers, a later one fails or never ends."""
+
+    def __init__(self, late):
+        self.late, self.begun, self.cancelled = late, threading.Event(), threading.Event()
+
+    async def ask(self, tab, stage, values, upload):
+        if stage == 0:
+            x, y = Axis("epochs", "epoch"), Axis("risk", "risk")
+            chart = Chart("risk", "Risk", "1 to 2", x, y, [Series("total", "total", [1, 2], [1, 2])])
+            return Answer("The first answer.", "first", charts=[chart], is_final=False)
+        if self.late is not None:
+            return self.late
+        self.begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.cancelled.set()
+
+
+@contextmanager
+def scripted(pool):
+    """Serve the page from a thread, with answers that are not computed; yields its address."""
+    config = uvicorn.Config(application(pool, pool), log_level="critical", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+# One test: the lock of Shiny belongs to the first event loop of a process.
+def test_a_late_failure_keeps_the_first_picture_and_stop_cancels_a_long_answer(browser):
+    pool = Scripted(refusal("This took too long"))
+    with scripted(pool) as address:
+        visitor = chromium.Visitor(browser, address)
+        assert visitor.open() == "The first answer."
+        note, lines = visitor.page.locator("#panel-limit .note"), visitor.page.locator("#limit-risk svg path")
+        assert note.inner_text() == "What you see is a first answer. This took too long."
+        assert lines.count() == 1
+        assert visitor.page.locator(".refused, .stale").count() == 0
+        pool.late = None
+        visitor.drag("limit_noise", 1)
+        assert pool.begun.wait(60)
+        assert visitor.page.get_attribute("#panel-limit", "aria-busy") == "true"
+        visitor.page.click("#panel-limit .stop")
+        assert pool.cancelled.wait(60)
+        assert visitor.settled() == "The first answer."
+        assert note.inner_text() == "Stopped. Change an input to ask again."
+        assert lines.count() >= 1
+        visitor.close()
 
 
 def test_twenty_sessions_at_once(browser, address):
