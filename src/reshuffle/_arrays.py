@@ -166,7 +166,7 @@ def _wrong_entries(array: AnyArray) -> BoolArray:
     tests: dict[str, Callable[[Any], bool]] = {
         "O": lambda entry: not _is_number_or_flag(entry),
         "c": lambda entry: bool(entry.imag),
-        # Numbers beside text have become text too, and are not what is wrong.
+        # Numbers next to text have become text too, and are not the mistake.
         "U": _is_text,
         "S": _is_text,
     }
@@ -275,7 +275,7 @@ def _is_number_or_flag(value: Any) -> bool:
 
 
 def epochs(value: Any, name: str = "epochs") -> FloatArray:
-    """Return whole numbers of epochs from 0 to 1e15 as float64, of any shape; infinity asks for the limit."""
+    """Return whole numbers of epochs from 0 to 1e15 as float64, of any shape; infinity means the limit."""
     ticks = times(value, name, "whole numbers")
     wrong = ticks != np.floor(ticks)
     if wrong.any():
@@ -288,10 +288,10 @@ def epochs(value: Any, name: str = "epochs") -> FloatArray:
 
 
 def times(value: Any, name: str = "times", kind: str = "numbers") -> FloatArray:
-    """Return times >= 0 as float64, of any shape; infinity asks for the limit."""
+    """Return times >= 0 as float64, of any shape; infinity means the limit."""
     array = any_array(name, value)
     if array.dtype.kind == "O" and all(map(_is_real, array.flat)):
-        # Whole numbers beyond 2^63, and whatever is beside them.
+        # Whole numbers beyond 2^63, and the other entries.
         array = np.array([float(max(min(entry, 1e300), -1e300)) for entry in array.flat]).reshape(array.shape)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be numbers, but their dtype is {array.dtype}.")

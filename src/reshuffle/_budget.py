@@ -83,7 +83,7 @@ def warn_out_of_reach(error: float, method: str, rtol: float, hint: Hint) -> Non
 
 
 def warn_of_no_answer(epochs: FloatArray, answers: FloatArray, errors: FloatArray, start: float) -> None:
-    """Say it where a sampled risk is known to less than itself, and not even small beside that of the start."""
+    """Warn where the error of a sampled risk exceeds the risk and is not small relative to that of the start."""
     with np.errstate(invalid="ignore"):
         unknown = np.isfinite(answers) & (errors > answers) & (errors > 1e-6 * start)
     if unknown.any():

@@ -284,7 +284,7 @@ class _Limit:
         return [one for one, own in zip(libraries(), by_openmp, strict=True) if own is self._of_each_thread]
 
     def enter(self) -> None:
-        """Hold the libraries to one thread, unless they are."""
+        """Limit the libraries to one thread, unless they are limited already."""
         with self._lock:
             if self._depth == 0:
                 self._before = [library.get_num_threads() for library in self.libraries]
@@ -292,7 +292,7 @@ class _Limit:
             self._depth += 1
 
     def leave(self) -> None:
-        """Give their threads back, if nobody else needs them held."""
+        """Restore the number of threads, unless another caller still limits it."""
         with self._lock:
             self._depth -= 1
             if self._depth == 0:
@@ -308,10 +308,12 @@ class _Limit:
                 release(force=True)
 
     def threads(self) -> int:
-        """The number of threads, before they were held."""
+        """The number of threads before the limit."""
         with self._lock:
-            held = self._depth > 0
-            return max(self._before if held else [lib.get_num_threads() for lib in self.libraries], default=1)
+            limited = self._depth > 0
+            return max(
+                self._before if limited else [lib.get_num_threads() for lib in self.libraries], default=1
+            )
 
 
 class _LimitOfEachThread(_Limit, local):
@@ -322,7 +324,7 @@ _LIMITS = (_Limit(), _LimitOfEachThread(True))
 
 
 class _Held:
-    """BLAS with one thread while it is open, as often and in as many threads as anyone likes."""
+    """BLAS with one thread while it is open; may be nested and entered from several threads."""
 
     def __enter__(self) -> None:
         for limit in _limits():
@@ -343,17 +345,17 @@ _HELD, _FREE = _Held(), nullcontext()
 
 
 def one_thread() -> AbstractContextManager[None]:
-    """Hold BLAS to one thread; a few microseconds, and one where it is held already."""
+    """Limit BLAS to one thread; a few microseconds, and one where it is limited already."""
     return _HELD
 
 
 def few_threads(size: float) -> AbstractContextManager[None]:
-    """Hold BLAS to one thread if `size`, the side of a square matrix of as much work, is small."""
+    """Limit BLAS to one thread if `size`, the side of a square matrix of as much work, is small."""
     return _FREE if size >= _LARGE else _HELD
 
 
 def workers() -> int:
-    """The number of threads of BLAS, before it was held to one."""
+    """The number of threads of BLAS before the limit to one."""
     return max(limit.threads() for limit in _LIMITS)
 
 

@@ -264,6 +264,12 @@ def test_where_no_training_is_better_it_is_told(capsys):
     assert "does better" not in run(capsys, "advise", "--data", "mine.csv", *arguments[:-1], "100").out
 
 
+def test_a_column_that_determines_the_target_is_named(capsys):
+    TRAINED[["size", "rooms"]].assign(area=0.1 * TRAINED["size"]).to_csv("leak.csv", index=False)
+    notes = advised(capsys, *QUICK, "--target", "area", data="leak.csv")["notes"]
+    assert "'size' alone determines y: check for a leak" in notes
+
+
 def test_what_cannot_be_learned_is_told(capsys):
     TRAINED.assign(price=np.random.default_rng(1).normal(size=len(TRAINED))).to_csv("mine.csv", index=False)
     shown = run(

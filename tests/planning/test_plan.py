@@ -4,6 +4,7 @@ import math
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -448,6 +449,23 @@ def test_recipes_know_their_place(planned):
         assert when == np.argmin(np.abs(plan.epochs - recipe.epochs))
 
 
+def test_steps_at_which_modes_overshoot_have_a_test_error():
+    data = rs.gaussian(90, 40, noise=1.5, seed=3)
+    plan = rs.plan(data.X, data.y, batch_sizes=[30], epochs=120, steps=[0.3, 0.6, 0.9], verify=False)
+    assert np.isfinite(plan.errors).all()
+    assert (np.diff(plan.spreads[0, 0], axis=0) > 0).all()
+
+
+def test_a_recipe_that_refining_moves_to_another_epoch_knows_its_place():
+    data = rs.gaussian(60, 50, noise=1.0, seed=2)
+    grid = {"batch_sizes": [20], "epochs": 3000, "steps": [0.05], "momenta": [0.9]}
+    screened, refined = (rs.plan(data.X, data.y, **grid, verify=verify) for verify in (False, True))
+    assert refined.best.epochs > screened.best.epochs
+    for plan in (screened, refined):
+        assert plan.epochs[plan.best.place[3]] == plan.best.epochs
+    assert refined.at_chosen_epoch == refined.errors[:, :, refined.epochs == refined.best.epochs][..., 0]
+
+
 def noted(plan, words):
     return any(words in note for note in plan.notes) and words in repr(plan)
 
@@ -479,6 +497,11 @@ def test_columns_that_determine_the_target_are_noted():
     for copy in (3 * Y + 1, np.where(np.arange(24) < 1, Y * (1 + 1e-5), Y)):
         plan = rs.plan(np.column_stack([X, copy]), Y, batch_sizes=[24], epochs=5)
         assert noted(plan, "column 5 of X (counted from 0) alone determines y: check for a leak")
+    table = pd.DataFrame(np.column_stack([X, -Y, Y]))
+    unnamed = rs.plan(table, Y, batch_sizes=[24], epochs=5)
+    assert noted(unnamed, "columns 5, 6 of X (counted from 0) alone determine y")
+    named = rs.plan(table.set_axis([*"abcdef", "twice y"], axis=1), Y, batch_sizes=[24], epochs=5)
+    assert noted(named, "'f', 'twice y' alone determine y: check for a leak")
     sums = rs.plan(X, X @ np.arange(1.0, 6.0), batch_sizes=[24], epochs=5)
     assert noted(sums, "the columns of X determine y almost exactly")
     assert not any("determine" in note for note in rs.plan(X, Y, batch_sizes=[24], epochs=5).notes)

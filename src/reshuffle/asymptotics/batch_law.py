@@ -95,7 +95,7 @@ class BatchLaw(EpochLaw):
 
     @cached_property
     def effort(self) -> Effort:
-        """What solving has cost."""
+        """The estimated cost of solving, counted in Newton steps."""
         system = self.system
         entries = system.unknowns**2 + 0.3 * system.size**2 * (len(system.eigenvalues) - 1)
         return Effort(repr(self), _STEP + _STEP_PER_ENTRY * entries, self._refused)
@@ -173,7 +173,7 @@ class BatchLaw(EpochLaw):
         return _USUAL_STEPS + _STEPS_OF_DECADES * decades**2
 
     def _at_once(self, z: Complex) -> Complex:
-        """As `outside`, and nan if a point takes long."""
+        """The transforms of `outside` by iterating the map alone; nan if a point does not converge."""
         inner = z / self.system.unit
         unknowns, settled = contracted(
             self.system, inner, lambda visits: self.effort.spend(visits * self._visit / self.effort.step)
@@ -209,7 +209,7 @@ class BatchLaw(EpochLaw):
 
     @cached_property
     def _axis(self) -> AxisSolver:
-        """The solution on the real axis, as far as it was asked for."""
+        """The solution on the real axis, as far as it was computed."""
         return AxisSolver(self.system, 1)
 
     def _state(self, z: Complex, unknowns: Complex) -> State:
@@ -240,14 +240,14 @@ class BatchLaw(EpochLaw):
         return self.read_off(self.states(z))
 
     def read_off(self, state: State) -> Complex:
-        """The same from a `state`, the solutions at n points."""
+        """The Cauchy transforms of law, signal and noise, (3, n), from a `state`, the solutions at n points."""
         unit = self.system.unit
         signal = self.system.average(state.blocks[:1], 1)[0][:, 0, 0]
         return np.array([state.corner / unit, signal / unit, self.system.noise_transform(state)])
 
     @cached_property
     def ends(self) -> tuple[float, float]:
-        """The lowest and the highest point of the continuous part, without looking for what is between."""
+        """The lowest and the highest point of the continuous part, without a search for gaps between them."""
         self.afford(_VISITS_OF_ENDS * self._visit)
         with working(repr(self)):
             low, high = outer_ends(self.system, self.frozen[0] > 0)
@@ -262,7 +262,7 @@ class BatchLaw(EpochLaw):
         unit = self.system.unit
         values, errors = self._solve(t / unit + 0j)
         size = -values[:, 0, 0].imag
-        # Beside a hard edge the rounding of G alone would count as mass.
+        # Near a hard edge the rounding of G alone would count as mass.
         density = np.where(size > errors, size, 0.0) / (np.pi * unit)
         return np.asarray(np.where(np.isfinite(errors), density, np.nan))
 

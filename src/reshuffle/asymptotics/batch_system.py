@@ -20,7 +20,7 @@ from reshuffle.free.solver import RationalR, inverse
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """How vectors of one inner type lie in one outer type.
+    """The embedding of the vectors of one inner type in one outer type.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Link:
     embedding : (outer sizes, inner sizes)
         The component of each vector there.
     weight : float
-        What makes summing over b the adjoint of restricting to the subsets without b.
+        The factor that makes summing over b the adjoint of restricting to the subsets without b.
     """
 
     outer: int
@@ -70,7 +70,7 @@ class SubsetSymmetry:
 
     @cached_property
     def inner_sizes(self) -> list[FloatArray]:
-        """The same for the subsets of B - 1 batches, the full one included."""
+        """For each type of the B - 1 other batches, the sizes of its subsets, the full one included."""
         return [np.arange(k, self.batches - k + 0.0) for k in range((self.batches + 1) // 2)]
 
     @cached_property
@@ -187,7 +187,7 @@ class TwoTerms:
 
 
 class SymmetricBlocks:
-    """How symmetric matrices on the subsets without a batch are packed, spread over all subsets, and restricted.
+    """Packing, spreading and restriction of symmetric matrices on the subsets without a batch.
 
     Parameters
     ----------
@@ -196,10 +196,10 @@ class SymmetricBlocks:
     Attributes
     ----------
     symmetry : SubsetSymmetry
-    outer : for each type of all subsets, the rows that it has
-    size : of all of them
+    outer : for each type of all subsets, its rows
+    size : the number of all these rows
     triangles : for each inner type, the rows and columns on and above the diagonal
-    unknowns : how many numbers fill the inner blocks
+    unknowns : the number of entries that determine the inner blocks
     indices : for each inner type, the unknown that fills each entry
     """
 
@@ -344,7 +344,7 @@ class SymmetricBlocks:
 
     @property
     def entries(self) -> int:
-        """Of all inner blocks, where they are not symmetric."""
+        """The number of entries of all inner blocks, symmetry not used."""
         return sum(index.size for index in self.indices)
 
 
@@ -387,7 +387,7 @@ class State:
 
     @cached_property
     def resolvent(self) -> Complex:
-        """The mean of G as one matrix, (points, k, k), as the solvers of `free` ask for it."""
+        """The mean of G as one matrix, (points, k, k), as the solvers of `free` expect it."""
         return _assembled(self.mean)
 
     @property
@@ -396,7 +396,7 @@ class State:
         return np.asarray(self.mean[0][:, 0, 0])
 
     def with_conjugates(self) -> "State":
-        """The same points followed by their conjugates, where everything is conjugate."""
+        """The state at these points followed by the conjugate state at their conjugates."""
 
         def both(array: Complex) -> Complex:
             return np.concatenate([array, array.conj()])
@@ -505,7 +505,7 @@ class BatchSystem(SymmetricBlocks):
         return self.evaluate_blocks([base[:, where, where] for where in self.outer], unknowns)
 
     def evaluate_blocks(self, base: Blocks, unknowns: Complex) -> State:
-        """The same for a base in the types, (points, sizes, sizes)."""
+        """The map at unknowns (points, unknowns) for a base in the types, (points, sizes, sizes)."""
         spread = self.spread_unknowns(unknowns)
         scale = self.eigenvalues[:, np.newaxis, np.newaxis]
         blocks = [
@@ -639,5 +639,5 @@ class BatchSystem(SymmetricBlocks):
 
     @property
     def block_entries(self) -> int:
-        """Of all blocks of G at all eigenvalues of Sigma."""
+        """The number of entries of all blocks of G at all eigenvalues of Sigma."""
         return len(self.eigenvalues) * sum(len(sizes) ** 2 for sizes in self.symmetry.sizes)

@@ -147,12 +147,12 @@ _FEW = 32
 _MANY = 64
 """Epochs up to which every number of them is tried; beyond, a grid of them."""
 _RANGE = 4.0
-"""How far steps are looked for on both sides of the one that takes flow's best time."""
+"""The range of the search for steps, on both sides of the one that takes flow's best time."""
 
 
 @dataclass(frozen=True, eq=False)
 class BestRecipe:
-    """The recipe with the smallest limiting risk for a number of batches, and what else there is beside it.
+    """The recipe with the smallest limiting risk for a number of batches, with the optima of other estimators.
 
     Attributes
     ----------
@@ -163,12 +163,12 @@ class BestRecipe:
     risk : float
         The limiting risk, or its infimum.
     error : float
-        By how much the risk of another step could be smaller, as a parabola through neighbouring ones has it.
+        The most by which the risk of another step could be smaller, estimated by a parabola through neighbours.
     time : float
         alpha times epochs; of an infimum, the best time of flow.
     slope : float
-        What a small step costs at its best epoch: the risk is that of flow + slope alpha + O(alpha^2). It is c_1/B,
-        the same c_1 for every number of batches. nan where flow has no best time.
+        The cost of a small step at its best epoch: the risk is that of flow + slope alpha + O(alpha^2). It is
+        c_1/B, the same c_1 for every number of batches. nan where flow has no best time.
     flow, averaged_flow : BestTime
         Gradient flow and its mean over time, stopped when they are best.
     ridge : BestRidge
@@ -176,7 +176,7 @@ class BestRecipe:
     bayes : float
         The smallest risk of any estimator for a Gaussian signal. For one without a direction it is that of `ridge`.
     error_kind : str
-        In which sense the error is meant.
+        The meaning of the error.
     """
 
     batches: int
@@ -194,7 +194,7 @@ class BestRecipe:
 
     @property
     def is_attained(self) -> bool:
-        """Whether there is such a recipe; if not, smaller steps come as close as you like."""
+        """True if a recipe attains the risk; otherwise it is an infimum, approached by ever smaller steps."""
         return self.alpha > 0
 
     def __repr__(self) -> str:
@@ -209,7 +209,7 @@ class BestRecipe:
 
 @dataclass(frozen=True, eq=False)
 class BestRecipes(Sequence[BestRecipe]):
-    """The best recipe of each of several numbers of batches, in the order in which they were asked for.
+    """The best recipe of each of several numbers of batches, in the order of the request.
 
     Attributes
     ----------
@@ -236,27 +236,27 @@ class BestRecipes(Sequence[BestRecipe]):
 
     @property
     def batches(self) -> FloatArray:
-        """Of each recipe."""
+        """The number of batches of each recipe."""
         return self._column("batches")
 
     @property
     def alpha(self) -> FloatArray:
-        """Of each recipe."""
+        """The full-batch step of each recipe."""
         return self._column("alpha")
 
     @property
     def epochs(self) -> FloatArray:
-        """Of each recipe."""
+        """The number of epochs of each recipe."""
         return self._column("epochs")
 
     @property
     def risk(self) -> FloatArray:
-        """Of each recipe."""
+        """The limiting risk of each recipe, or its infimum."""
         return self._column("risk")
 
     @property
     def error(self) -> FloatArray:
-        """Of each recipe."""
+        """The error of each risk."""
         return self._column("error")
 
     def __repr__(self) -> str:
@@ -297,7 +297,7 @@ def best_recipe(
     Returns
     -------
     BestRecipe, or BestRecipes for several numbers of batches
-        Beside gradient flow, its average, the best ridge and the Bayes optimum.
+        With the optima of gradient flow, its average, ridge, and Bayes.
 
     >>> found = best_recipe(0.5, noise=0.5, batches=2, epochs=1)
     >>> round(found.alpha, 2), found.epochs, round(found.risk, 6), round(found.flow.risk, 6)
@@ -318,8 +318,8 @@ def best_recipe(
     if not counts:
         raise ValueError("batches must be a whole number >= 1, or several, but there is none.")
     flow = Flow(setting)
-    beside = (flow.best, flow.best_average, best_ridge(setting), bayes_risk(setting))
-    recipes = tuple(_recipe(flow, count, budget, *beside) for count in counts)
+    others = (flow.best, flow.best_average, best_ridge(setting), bayes_risk(setting))
+    recipes = tuple(_recipe(flow, count, budget, *others) for count in counts)
     return BestRecipes(recipes) if several else recipes[0]
 
 

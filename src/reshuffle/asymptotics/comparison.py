@@ -23,7 +23,7 @@ class SpectrumComparison:
     Attributes
     ----------
     levels : (m,)
-        Of the quantiles.
+        The levels of the quantiles.
     full, batched : (m,)
         The quantiles of the two spectra.
     """
@@ -34,7 +34,7 @@ class SpectrumComparison:
 
     @property
     def ratio(self) -> FloatArray:
-        """What each quantile is multiplied by when one batch becomes B: below one where the spectrum shrinks."""
+        """Quantiles for B batches over those for full batch: below one where the spectrum shrinks."""
         return self.batched / self.full
 
     def __repr__(self) -> str:
@@ -49,7 +49,7 @@ class SpectrumComparison:
 def compare_spectra(
     aspect: float, alpha: float, batches: int, levels: ArrayLike | None = None, covariance: Covariance = None
 ) -> SpectrumComparison:
-    """How batching shrinks the limiting spectrum: quantiles of alpha Z(alpha/B) beside those of alpha W.
+    """Compare quantiles of the limiting spectra of alpha W and alpha Z(alpha/B): batching shrinks the spectrum.
 
     Parameters
     ----------
@@ -86,12 +86,12 @@ class CurveComparison:
 
     @cached_property
     def best(self) -> tuple[BestEpoch, BestEpoch]:
-        """When to stop each."""
+        """The best epochs of full batch and of B batches."""
         return self.full.best_epoch(), self.batched.best_epoch()
 
     @cached_property
     def price(self) -> float:
-        """How much larger the limiting risk of the batches is; infinite if one diverges, nan if both do."""
+        """The limiting risk of the batches less that of full batch; infinite if one diverges, nan if both do."""
         with np.errstate(invalid="ignore"):
             return float(self.batched.limit().total - self.full.limit().total)
 

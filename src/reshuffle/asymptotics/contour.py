@@ -293,7 +293,7 @@ class SpectralRisk:
     contour : Contour
         Around the continuous spectrum; both functions are analytic inside.
     holds_zero : bool, optional
-        Whether zero, and what is frozen, is inside too; by default if the spectrum reaches below it.
+        True if the contour encloses zero too; by default, if the spectrum reaches below it.
     """
 
     law: EpochLaw
@@ -302,7 +302,7 @@ class SpectralRisk:
 
     @property
     def points(self) -> Complex:
-        """Of the upper half of the contour, (n,)."""
+        """The nodes on the upper half of the contour, (n,)."""
         return self.contour.points
 
     @cached_property
@@ -388,7 +388,7 @@ class SpectralRisk:
 
     @property
     def counted_twice(self) -> float:
-        """What of the frozen risk is inside the contour, and among the bias."""
+        """The frozen risk if the contour encloses zero, where the bias contains it already; else 0."""
         return self.frozen if self._holds_zero else 0.0
 
     @cached_property

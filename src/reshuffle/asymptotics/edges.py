@@ -17,11 +17,11 @@ from reshuffle.free.solver import krylov_solve
 
 _ITERATIONS = 120
 _SETTLED = 1e-14
-"""Relative change of the unknowns below which they have settled."""
+"""Relative change of the unknowns below which they have converged."""
 _CHUNK = 1_000_000
 """Numbers that the resolvents of the points worked on together may hold."""
 _REMEMBERED = 3
-"""Earlier images that the next guess is made of: more of them are told apart by rounding alone."""
+"""Earlier images that the next guess is made of: more of them differ by rounding alone."""
 _CLOSE = (1.0, 0.1, 0.01, 0.0)
 """How little images move, relative to their size, before they are mixed: at once, or later if that went wrong."""
 _ROUNDING = 1e-6
@@ -31,13 +31,13 @@ _ROUNDING = 1e-6
 def contracted(
     system: BatchSystem, z: Complex, counted: Callable[[int], None] = lambda visits: None
 ) -> tuple[Complex, BoolArray]:
-    """The unknowns at points z (n,) with Im z > 0, in units of the system, and whether they have settled.
+    """The unknowns at points z (n,) with Im z > 0, in units of the system, and whether they have converged.
 
     The map takes the half-plane to itself, and its only fixed point there attracts everything (Helton, Rashidi
     Far and Speicher, 2007): slowly close to the spectrum, and like a geometric series away from it. Anderson's
     mixing of the last images is several times faster and knows nothing of half-planes, so that a point whose
-    resolvent has a wrong sign is iterated again, and mixed later or not at all. `counted` is told how many points
-    were visited, and may end it.
+    resolvent has a wrong sign is iterated again, and mixed later or not at all. `counted` is called with the
+    number of points visited, and may raise to stop.
     """
     unknowns, settled = system.start(len(z)), np.zeros(len(z), dtype=bool)
     height = max(4, _CHUNK // system.block_entries)
@@ -62,7 +62,7 @@ def _solved(system: BatchSystem, z: Complex, counted: Callable[[int], None]) -> 
 
 
 def _above(system: BatchSystem, base: Blocks, unknowns: Complex) -> BoolArray:
-    """Whether the resolvents have negative imaginary parts: there is only one solution that has."""
+    """True where the resolvents have negative imaginary parts, which selects the one right solution."""
     blocks = [block.imag for block in system.evaluate_blocks(base, unknowns).mean]
     finite = np.all([np.isfinite(block).all(axis=(1, 2)) for block in blocks], axis=0)
     values = [np.linalg.eigvalsh(np.where(finite[:, np.newaxis, np.newaxis], block, 0.0)) for block in blocks]
@@ -194,7 +194,7 @@ def gap(system: BatchSystem, place: float, left: float, right: float) -> tuple[f
 def _from_outside(system: BatchSystem, start: float, other: float | None, atom: bool) -> float:
     """The end that is met first on the way from `start`, far outside, where `other` is the end beyond it.
 
-    None stands for an end that is not known: `lower_end` guesses it.
+    If `other` is None, `lower_end` guesses it.
     """
     place, began = start, False
     # Far beyond convergence a product of steps is much larger than they are.
@@ -227,7 +227,7 @@ class _Solved:
     first : (eigenvalues, sizes, sizes)
         The first block of G at each eigenvalue of Sigma.
     falls : bool
-        Whether dG/dz is negative: outside of the spectrum it is minus an integral of squares.
+        True if dG/dz is negative: outside of the spectrum it is minus an integral of squares.
     trace, fall : float
         The Cauchy transform of the law, and its derivative.
     """
@@ -241,11 +241,11 @@ class _Solved:
 
 
 def _falls(matrices: FloatArray) -> bool:
-    """Whether symmetric matrices (..., k, k), derivatives or quotients of differences, are negative.
+    """True if symmetric matrices (..., k, k), derivatives or difference quotients, are negative up to rounding.
 
     G(p) - G(q) is (q - p) times an integral of 1/((p - x)(q - x)), which is positive if none of the spectrum is
     between p and q. At each eigenvalue of Sigma G has a spectral measure of its own, so that a step over an
-    interval that belongs to few of them is found out too.
+    interval that belongs to few of them is detected too.
     """
     if not np.isfinite(matrices).all():
         return False
@@ -259,10 +259,10 @@ class _Approach:
     Parameters
     ----------
     system : BatchSystem
-    place : where they begin
+    place : the starting point
     other : the other end of the spectrum, from which the solution falls like a power, if nothing else is beyond
-    longest : of all steps
-    atom : whether there is one at zero, which may be on the way
+    longest : the largest step
+    atom : True if there is an atom at zero, which may be on the way
     """
 
     def __init__(
@@ -278,16 +278,16 @@ class _Approach:
         self.at: _Solved | None = None
 
     def begin(self, unknowns: Complex) -> bool:
-        """Solve at the first place, from a guess; whether that is the solution outside of the spectrum."""
+        """Solve at the first place, from a guess; True if that is the solution outside of the spectrum."""
         self.at = self._corrected(self.place, unknowns)
         return self.at is not None and self.at.falls
 
     def base(self, z: float) -> Complex:
-        """What the resolvent is made of at one point."""
+        """The base of the system at one real point."""
         return self.system.base(np.array([z + 0j]), np.zeros(1))
 
     def end(self, step: float) -> float:
-        """Where the solution turns, by steps of which the first is given."""
+        """The end of the spectrum, where the solution turns; `step` is the first step."""
         for _ in range(_STEPS):
             before, steepness = self.place, self._steepness
             if not self._move(step):
@@ -324,7 +324,7 @@ class _Approach:
         return float(np.log(np.linalg.norm(self.at.slope)))
 
     def _distance(self, before: float, steepness: float) -> float:
-        """What is left to the end, from how much steeper the solution has become since the last step."""
+        """The remaining distance to the end, from the growth of the slope since the last step."""
         # The distances d and d + step satisfy 2 change = log((d + step)/d) + 3 log(...), the second known.
         step = before - self.place
         known = 0.0
@@ -391,11 +391,11 @@ class _Approach:
 
 
 _ANGLE = 0.04
-"""Argument of the points that look at the axis, and their relative distance."""
+"""Argument of the points above the axis at which gaps are searched, and their relative distance."""
 _MOST = 500
-"""Points that look."""
+"""The largest number of such points."""
 _DEEP = 0.7
-"""Of the smaller one of the two heights beside it, below which a low is a dip."""
+"""A minimum below this fraction of the lower of its two neighbouring peaks is a dip."""
 
 
 def dips(system: BatchSystem, low: float, high: float) -> list[tuple[float, float, float]]:
@@ -440,8 +440,8 @@ def intervals(
     ----------
     system : BatchSystem
     looking : BatchSystem
-        One that costs less and has its gaps at the same places, nearly: they are looked for there, and their ends
-        are those of `system`.
+        A cheaper one with its gaps at nearly the same places: gaps are located there, and their ends computed
+        by `system`.
     low, high : float
     """
     found = [gap(system, *dip) for dip in dips(looking, low, high)]

@@ -110,7 +110,7 @@ _FADED = 80.0
 """Logarithm below which (1 - x)^(2k) is nothing."""
 _OVERFLOW = 800.0
 _NOTHING = -800.0
-"""The logarithm of |1 - x| at x = 1, where everything fades at once: finite, since no epochs times it is none."""
+"""The logarithm of |1 - x| at x = 1, where (1 - x)^k is zero: finite, since no epochs times it is none."""
 _LEGENDRE = np.polynomial.legendre.leggauss(NODES)
 
 
@@ -198,7 +198,7 @@ def _bridged(smooth: FloatArray, first: FloatArray) -> FloatArray:
     """One measure on all panels, (panels, nodes), where points too close to a singularity to be solved are nan.
 
     Few on a panel are bridged by the polynomial through the others. Where most are missing the measure is taken
-    to be a multiple of the first one, which has been told from its neighbours.
+    to be a multiple of the first one, which has been filled in from its neighbours.
     """
     lost = ~np.isfinite(smooth)
     known = np.where(lost, 0.0, smooth)
@@ -220,7 +220,7 @@ def _log_factor(panels: Panels, index: IntArray, s: FloatArray) -> FloatArray:
 _TOLERANCE = 1e-12
 """Relative size of what a panel may leave out."""
 _WHOLE = 1e-7
-"""What the mass may differ from one."""
+"""The largest deviation of the total mass from one."""
 
 
 class EpochLaw(Law):
@@ -256,7 +256,7 @@ class EpochLaw(Law):
         return np.where(mirrored, values.conj(), values).reshape(3, *points.shape)
 
     def outside(self, z: Complex) -> Complex:
-        """The same at points z (n,) above the axis and away from the spectrum, where they are found at once."""
+        """The Cauchy transforms (3, n) at points z (n,) above the axis and away from the spectrum."""
         return self._transforms(z)
 
     @property
@@ -319,7 +319,7 @@ class EpochLaw(Law):
 
     @abstractmethod
     def _limiting_noise(self) -> float:
-        """The same for aspect < 1."""
+        """The integral of x^-2 over the noise, for aspect < 1."""
 
     def densities(self, t: ArrayLike) -> FloatArray:
         """The densities of law, signal and noise, (3,) + t.shape, off zero."""

@@ -59,7 +59,7 @@ class Shrinkage:
 
     @property
     def coefficients(self) -> FloatArray:
-        """Of lambda, lambda^2, ..., lambda^B: (-1)^i binom(B - 1, i)/(i + 1) (alpha/B)^i, i = 0, ..., B - 1."""
+        """Coefficients of lambda, ..., lambda^B: (-1)^i binom(B - 1, i)/(i + 1) (alpha/B)^i, i = 0, ..., B - 1."""
         return np.array([float(value) for value in self._exact_coefficients])
 
     @cached_property
@@ -68,7 +68,7 @@ class Shrinkage:
         return [(-step) ** i * math.comb(self.batches - 1, i) / (i + 1) for i in range(self.batches)]
 
     def polynomial(self, eigenvalues: ArrayLike) -> FloatArray:
-        """The same map of `eigenvalues` as a sum of powers, in rational arithmetic: terms cancel without loss.
+        """Evaluate the map of `eigenvalues` as a sum of powers, in rational arithmetic: terms cancel without loss.
 
         >>> Shrinkage(batches=2, alpha=0.4).polynomial(1.0)
         array(0.9)
@@ -89,7 +89,7 @@ class Shrinkage:
 
 
 def shrinkage(batches: int, alpha: float) -> Shrinkage:
-    """How batching shrinks the spectrum, n large and p fixed: Z(alpha/B) -> (1 - (1 - alpha Sigma/B)^B)/alpha.
+    """The map of eigenvalues by batching, n large and p fixed: Z(alpha/B) -> (1 - (1 - alpha Sigma/B)^B)/alpha.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class FixedDimension:
 
     @cached_property
     def paces(self) -> FloatArray:
-        """What an epoch takes off each mode, 1 - d_i (p,)."""
+        """Decay rates of the modes per epoch, 1 - d_i (p,)."""
         values, _, _ = self._decomposition
         return self.map.alpha * self.map(values**2 / self.problem.n)
 
@@ -180,7 +180,7 @@ class FixedDimension:
 def fixed_dimension(
     problem: LeastSquares, batches: int, alpha: float, start: ArrayLike | None = None
 ) -> FixedDimension:
-    """What mini-batch descent tends to on a problem as its rows become many and its dimension stays.
+    """The limit of mini-batch descent on a problem as its rows become many and its dimension is fixed.
 
     The exact answer of `descend` differs from it by O(1/n): the batches' covariances are n^(-1/2) away from W, but
     these distances sum to zero.

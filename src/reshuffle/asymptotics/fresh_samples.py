@@ -1,7 +1,7 @@
-"""The mean square of one pass over fresh Gaussian samples, mode by mode: its course, its limit, its largest step.
+"""The mean square of one pass over fresh Gaussian samples, mode by mode: trajectory, limit, largest step.
 
 One pass needs two measures on the eigenvalues of Sigma: where the risk of the start is, and where the noise of the
-gradients goes. Both are kept, with their sums, while eigenvalues of a cell move to common nodes.
+gradients goes. The sums of both are preserved when the eigenvalues of a cell move to common nodes.
 """
 
 import math
@@ -71,7 +71,7 @@ class Cells:
 
     @property
     def exact(self) -> bool:
-        """Whether every cell holds copies of a single eigenvalue."""
+        """True if every cell contains copies of a single eigenvalue."""
         return bool((self.low == self.high).all())
 
     @property
@@ -134,7 +134,7 @@ def cells_of_values(spectrum: FloatArray, source: FloatArray, cells: int) -> Cel
 
 
 def _first_of_cells(values: FloatArray, cells: int) -> IntArray:
-    """Where cells of ascending values begin: zero alone, then equal ratios."""
+    """First indices of the cells of ascending values: zero alone, then equal ratios."""
     positive = values[values > 0]
     floor = max(positive[0], positive[-1] * _FADED)
     edges = np.geomspace(floor, positive[-1], cells + 1)[1:-1]
@@ -143,7 +143,7 @@ def _first_of_cells(values: FloatArray, cells: int) -> IntArray:
 
 
 def cells_of_power_laws(spectrum: PowerLaw, source: PowerLaw, cells: int) -> Cells:
-    """The same for two power laws of one size, by sums that never list the eigenvalues."""
+    """Cells of two power laws of one size, by sums that never list the eigenvalues."""
     a, b = spectrum.exponent, source.exponent
     starts = _first_indices(spectrum, cells)
     ends = np.concatenate([starts[1:], [spectrum.size + 1.0]])
@@ -271,37 +271,37 @@ def schedule(step: ArrayLike, clock: FloatArray, momentum: float) -> FloatArray:
 _HALVINGS = 64
 """How often the interval of a root, in the logarithm of its distance from the nearest pole, is halved."""
 _FARTHEST = 1e-40
-"""A root closer to its pole than this part of the gap stands for a mode that nothing is coupled to."""
+"""A root closer to its pole than this part of the gap is that of an uncoupled mode."""
 
 
-def coupled_paces(paces: FloatArray, gains: FloatArray, start: FloatArray) -> tuple[FloatArray, ...]:
-    """The eigenvalues x (k,) of diag(paces) - g g', g = sqrt(gains), and how start and noise are seen through them.
+def coupled_rates(rates: FloatArray, gains: FloatArray, start: FloatArray) -> tuple[FloatArray, ...]:
+    """The eigenvalues x (k,) of diag(rates) - g g', g = sqrt(gains), and the weights of start and noise.
 
-    For r' = r - paces r + gains (sum r + q) the sum of r after t steps is sum_i (1 - x_i)^t u_i, plus q times
-    sum_i w_i (1 + (1 - x_i) + ... ), over the roots of sum_j gains_j/(paces_j - x) = 1, with
+    For r' = r - rates r + gains (sum r + q) the sum of r after t steps is sum_i (1 - x_i)^t u_i, plus q times
+    sum_i w_i (1 + (1 - x_i) + ... ), over the roots of sum_j gains_j/(rates_j - x) = 1, with
 
-        w_i = 1 / sum_j gains_j/(paces_j - x_i)^2,      u_i = w_i sum_j start_j/(paces_j - x_i).
+        w_i = 1 / sum_j gains_j/(rates_j - x_i)^2,      u_i = w_i sum_j start_j/(rates_j - x_i).
 
     One root lies below each pole, between it and the one before: distances from the nearest pole are found by
     halving, so that they have all digits however small, and no vectors are needed.
 
-    >>> x, u, w = coupled_paces(np.array([0.5, 1.0]), np.array([0.1, 0.2]), np.array([3.0, 4.0]))
+    >>> x, u, w = coupled_rates(np.array([0.5, 1.0]), np.array([0.1, 0.2]), np.array([3.0, 4.0]))
     >>> matrix = np.diag([0.5, 1.0]) - np.outer([0.1, 0.2], [1.0, 1.0])
     >>> bool(np.allclose(np.sort(np.linalg.eigvals(matrix)), x) and np.isclose(u.sum(), 7.0))
     True
     """
-    return secular_modes(paces, gains, start, np.ones(len(paces)))[:3]
+    return secular_modes(rates, gains, start, np.ones(len(rates)))[:3]
 
 
 def secular_modes(
-    paces: FloatArray, gains: FloatArray, start: FloatArray, sight: FloatArray
+    rates: FloatArray, gains: FloatArray, start: FloatArray, sight: FloatArray
 ) -> tuple[FloatArray, ...]:
-    """x, u and w of `coupled_paces`, and how much of mode i is seen by sum_j sight_j r_j per unit of sum_j r_j.
+    """x, u and w of `coupled_rates`, and the part of mode i in sum_j sight_j r_j per unit of sum_j r_j.
 
-    That is the mean of `sight` over the mode, sum_j sight_j gains_j/(paces_j - x_i), for this sum is one for
-    sight = 1. Entries of equal pace must have equal sight.
+    That is the mean of `sight` over the mode, sum_j sight_j gains_j/(rates_j - x_i), for this sum is one for
+    sight = 1. Entries of equal rate must have equal sight.
     """
-    poles, first, place = np.unique(paces, return_index=True, return_inverse=True)
+    poles, first, place = np.unique(rates, return_index=True, return_inverse=True)
     together: FloatArray = np.bincount(place, gains).astype(np.float64)
     started: FloatArray = np.bincount(place, start).astype(np.float64)
     origin, offset = _roots(poles, together)
@@ -356,21 +356,21 @@ class FreshSamples:
     noise: float
 
     @cached_property
-    def paces(self) -> FloatArray:
-        """1 - a_j, what a step takes off the squares of each node, gradients' noise aside."""
+    def rates(self) -> FloatArray:
+        """1 - a_j, the decay rate of the squares of each node per step, gradients' noise aside."""
         scaled = self.step * self.modes.eigenvalues
         return scaled * (2 - (1 + 1 / self.batch_size) * scaled)
 
     @cached_property
     def gains(self) -> FloatArray:
-        """g_j, what a step adds per unit of R + noise^2."""
+        """g_j, the increase per step and unit of R + noise^2."""
         return self.step**2 / self.batch_size * self.modes.gain
 
     @cached_property
     def _decomposition(self) -> tuple[FloatArray, ...]:
-        """Paces of the coupled modes, and how their start and the noise are seen in the risk."""
+        """Decay rates of the coupled modes, and the weights of their start and of the noise in the risk."""
         moving = self.gains > 0
-        return coupled_paces(self.paces[moving], self.gains[moving], self.modes.start[moving])
+        return coupled_rates(self.rates[moving], self.gains[moving], self.modes.start[moving])
 
     @property
     def frozen(self) -> float:
@@ -379,13 +379,13 @@ class FreshSamples:
 
     def risk(self, steps: FloatArray) -> FloatArray:
         """The expected risk after each of the given finite steps (t,)."""
-        paces, start, noise = self._decomposition
+        rates, start, noise = self._decomposition
         risk = np.empty(len(steps))
-        height = max(1, _CHUNK // len(paces))
+        height = max(1, _CHUNK // len(rates))
         with np.errstate(over="ignore", invalid="ignore"):
             for begin in range(0, len(steps), height):
                 part = slice(begin, begin + height)
-                power, total = power_and_sum(paces, steps[part])
+                power, total = power_and_sum(rates, steps[part])
                 risk[part] = power @ start + self.noise**2 * (total @ noise)
         risk += self.frozen
         return np.where(np.isnan(risk), np.inf, np.maximum(risk, 0.0))
@@ -393,7 +393,7 @@ class FreshSamples:
 
 @dataclass(frozen=True, eq=False)
 class StepByStep:
-    """The same recursion one step after the other, for steps that change and for momentum.
+    """The recursion of `FreshSamples` step by step, for steps that change and for momentum.
 
     With momentum mu a visit is v' = mu v + g, e' = e - s v', with g the mean gradient of the batch, and the moments
     E e^2, E e v and E v^2 of every mode close. In risk units, multiplied by lambda, with q = R + noise^2,
@@ -443,19 +443,19 @@ class StepByStep:
 
 @dataclass(frozen=True)
 class OnePassStability:
-    """Whether the mean square of one pass settles.
+    """Stability of the mean square of one pass.
 
     Attributes
     ----------
     converges : bool
-        Whether kappa < 1 and no single mode grows.
+        True if kappa < 1 and no single mode grows.
     kappa : float
-        The part of the risk that the noise of the gradients hands on for ever: R_inf = noise^2 kappa / (1 - kappa).
+        The gain of the feedback of the risk through the gradients' noise: R_inf = noise^2 kappa / (1 - kappa).
         inf where a single mode grows.
     critical_step : float
         The supremum of the steps that converge.
     diverges : str or None
-        What grows: "the largest eigenvalue", by itself, or "the noise of the gradients", all modes together.
+        The cause: "the largest eigenvalue", by itself, or "the noise of the gradients", all modes together.
     """
 
     converges: bool
@@ -481,7 +481,7 @@ class FixedPoint:
 
     @property
     def largest_step(self) -> float:
-        """From where on the largest eigenvalue by itself grows."""
+        """The step from which on the mode of the largest eigenvalue grows by itself."""
         inertia, grown = self.batch_size * (1 - self.momentum), 1 + self.momentum
         return 2 * grown * inertia / ((inertia + grown) * self.cells.largest)
 
@@ -500,7 +500,7 @@ class FixedPoint:
         return step * grown / constant * (self.cells.trace + slope * rest)
 
     def critical_step(self) -> float:
-        """Where kappa is one; kappa grows with the step, without end towards `largest_step`."""
+        """The step at which kappa is one; kappa increases with the step, to infinity at `largest_step`."""
         if not math.isfinite(self.cells.trace):
             return 0.0
         end, modes = self.largest_step, self.cells.closest()
@@ -511,7 +511,7 @@ class FixedPoint:
         return float(scipy.optimize.brentq(excess, 0.0, 1.0, xtol=1e-300, rtol=1e-15)) * end
 
     def stability(self, step: float) -> OnePassStability:
-        """Whether, and why not, a step converges."""
+        """Stability of a step, with the cause if it diverges."""
         kappa = self.kappa(step)
         grows = None if kappa < 1 else "the noise of the gradients"
         grows = "the largest eigenvalue" if math.isinf(kappa) and math.isfinite(self.cells.trace) else grows

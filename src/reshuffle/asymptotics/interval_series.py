@@ -85,14 +85,14 @@ class IntervalSeries:
         return None
 
     def _fits(self, before: float, after: float, count: int) -> bool:
-        """Whether the circle stays above the axis, and `count` powers fall on the way to what is next to it."""
+        """True if the circle stays above the axis and `count` powers decay before the nearest other interval."""
         half = self._width / 2
         if self.low and half * (self.radius - 1 / self.radius) / 2 > _HALF_PLANE:
             return False
-        beside = np.array(
+        neighbours = np.array(
             [end for end in (before, after) if math.isfinite(end) and (end > 0 or not self.low)]
         )
-        outer = np.abs(self.mapped(beside + 0j)).min(initial=np.inf)
+        outer = np.abs(self.mapped(neighbours + 0j)).min(initial=np.inf)
         return bool(math.log(outer) >= math.log(self.radius) + _DIGITS / count)
 
     @property
@@ -143,7 +143,7 @@ class IntervalSeries:
 
     @property
     def is_resolved(self) -> bool:
-        """Whether the coefficients fall, and the first density is not negative."""
+        """True if the coefficients decay and the first density is not negative."""
         if not (self.errors < _RESOLVED).all():
             return False
         inside = self.points(np.exp(1j * np.linspace(0, np.pi, 1001)[1:-1])).real
@@ -152,7 +152,7 @@ class IntervalSeries:
 
     @property
     def falls(self) -> bool:
-        """Whether the coefficients fall at a pace at which a closer circle may resolve them."""
+        """True if the coefficients decay so fast that a closer circle may resolve them."""
         degrees = (self.coefficients.shape[1] + 1) // 2
         size = np.abs(self.coefficients[0, degrees - 1 :])
         quarter = len(size) // 4
@@ -228,7 +228,7 @@ def _without_noise(on_circle: FloatArray, radius: float) -> tuple[FloatArray, Fl
     last = np.array(
         [int(np.abs(powers[row > level]).max(initial=0)) for row, level in zip(size, noise, strict=True)]
     )
-    kept = np.where(np.abs(powers) <= last[:, np.newaxis], on_circle * radius**powers, 0.0)
-    errors = noise * radius**last / np.abs(kept).max(axis=1)
+    retained = np.where(np.abs(powers) <= last[:, np.newaxis], on_circle * radius**powers, 0.0)
+    errors = noise * radius**last / np.abs(retained).max(axis=1)
     degrees = last.max() + 1
-    return kept[:, most - degrees + 1 : most + degrees], errors
+    return retained[:, most - degrees + 1 : most + degrees], errors

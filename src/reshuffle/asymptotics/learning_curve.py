@@ -132,7 +132,7 @@ class ContourCurve:
 
     @property
     def rate(self) -> float:
-        """What the slowest mode is multiplied by in an epoch."""
+        """The convergence factor of the slowest mode per epoch, max |1 - x| over the spectrum."""
         low, high = self.law.ends
         return max(abs(1 - low), abs(1 - high))
 
@@ -227,10 +227,10 @@ class ContourCurve:
         with np.errstate(over="ignore", invalid="ignore"):
             ends = np.exp(np.maximum(np.outer(low, logs.real), np.outer(high, logs.real)))
             bias = risk.bias.bound(ends, size**2 * ends) + risk.bias.bound(size * ends, size * ends)
-            pace = alpha * size / np.abs(z) * ends
+            slope = alpha * size / np.abs(z) * ends
             start = alpha * np.abs(np.expm1(np.outer(low, logs)) / z)
-            drift = start + (high - low)[:, np.newaxis] * pace
-            variance = risk.variance.bound(drift, size * pace) + risk.variance.bound(pace, pace)
+            drift = start + (high - low)[:, np.newaxis] * slope
+            variance = risk.variance.bound(drift, size * slope) + risk.variance.bound(slope, slope)
             return np.asarray(2 * signal**2 * bias + 2 * noise**2 * variance)
 
 
@@ -270,15 +270,15 @@ class LimitingRisk(Risk):
 
 @dataclass(frozen=True)
 class SpectralStability:
-    """Whether the mean iterate converges in the limit.
+    """Stability of the mean iterate in the limit.
 
     Attributes
     ----------
     converges : bool
-        Whether the spectrum of alpha Z, frozen modes aside, lies in [0, 2]; where it reaches an end, as it does
+        True if the spectrum of alpha Z, frozen modes aside, lies in [0, 2]; where it reaches an end, as it does
         at aspect 1, the iterate converges slower than any exponential.
     rate : float
-        What the slowest mode is multiplied by in an epoch.
+        The convergence factor of the slowest mode per epoch.
     diverges : float or None
         The end of the spectrum that lies outside.
     """
@@ -310,7 +310,7 @@ class LearningCurve:
 
     @cached_property
     def stability(self) -> SpectralStability:
-        """Whether and how fast the mean iterate converges."""
+        """Stability of the mean iterate: convergence, and its rate."""
         low, high = self.spectrum.ends
         beyond = [end for end, outside in ((low, low < 0), (high, high > 2)) if outside]
         diverges = max(beyond, key=lambda end: abs(1 - end), default=None)
@@ -318,7 +318,7 @@ class LearningCurve:
 
     @property
     def converges(self) -> bool:
-        """Whether the mean iterate has a limit."""
+        """True if the mean iterate has a limit."""
         return self.stability.converges
 
     @property
@@ -391,7 +391,7 @@ class LearningCurve:
         return bias, self._price * self.spectrum.limiting_noise()
 
     def _require_hard_edge(self) -> None:
-        """Raise if the spectrum is taken to start at zero although it starts too close to it to be told."""
+        """Raise if the spectrum is taken to start at zero only because its lower end is not resolved."""
         law = self.spectrum
         if law.ends[0] == 0 and law.aspect * (1 - law.population.null) != 1:
             raise ConvergenceError(
@@ -407,7 +407,7 @@ class LearningCurve:
 
     @property
     def _price(self) -> float:
-        """What the squared drift of the noise is multiplied by, for Sigma a multiple of the identity."""
+        """The factor of the squared drift of the noise, for Sigma a multiple of the identity."""
         law = self.spectrum
         return self.noise**2 * law.aspect * law.alpha**2 * float(law.population.eigenvalues[0])
 
@@ -419,7 +419,7 @@ class LearningCurve:
     def best_epoch(self) -> BestEpoch:
         """The epoch with the smallest risk, by a certified search."""
         if not self.noise and self.converges:
-            # What is left fades for ever.
+            # Without noise the risk decreases to its frozen part, and reaches it only in the limit.
             return BestEpoch(math.inf, self.frozen, 0.0)
         curve, isotropic = self._contours, self.spectrum.population.is_isotropic
         if curve is not None and not (isotropic and self.spectrum.ends[0] == 0):

@@ -23,7 +23,7 @@ from reshuffle.asymptotics.fresh_samples import (
 
 @dataclass(frozen=True, eq=False)
 class OnePassRecipe:
-    """Batch size, steps, momentum and noise of one pass, asked about eigenvalues in cells."""
+    """Batch size, steps, momentum and noise of one pass, evaluated on eigenvalues in cells."""
 
     batch_size: int
     schedule: FloatArray
@@ -32,7 +32,7 @@ class OnePassRecipe:
 
     @property
     def constant(self) -> bool:
-        """Whether every step is the same and has no momentum, so that all numbers of steps cost the same."""
+        """True if the step is constant and without momentum: then all numbers of steps cost the same."""
         return len(self.schedule) == 1 and not self.momentum
 
     def steps(self, last: int) -> FloatArray:
@@ -45,7 +45,7 @@ class OnePassRecipe:
         return float(self.schedule[-1])
 
     def fixed_point(self, cells: Cells) -> FixedPoint:
-        """What the modes settle at."""
+        """The stationary state of the modes."""
         return FixedPoint(cells, self.batch_size, self.momentum)
 
     def limit(self, cells: Cells) -> tuple[float, float]:
@@ -84,13 +84,13 @@ class OnePassRecipe:
         return "bound" if self.constant or (falls and not self.momentum) else "estimate"
 
     def mean_risk(self, modes: Modes, wanted: FloatArray) -> FloatArray:
-        """The risk of the mean iterate, whose modes fade by themselves."""
+        """The risk of the mean iterate, whose modes decay independently."""
         if not wanted.size:
             return np.zeros(0)
         return _faded(self, modes, wanted)
 
     def mean_limit(self, cells: Cells) -> float:
-        """Where the mean iterate ends: at zero, unless its largest mode grows."""
+        """The limiting risk of the mean iterate: zero, unless its largest mode grows."""
         end = 2 * (1 + self.momentum) / cells.largest
         started = cells.moments[0, 0].any()
         return math.inf if started and self.schedule[-1] >= end else 0.0
@@ -101,7 +101,7 @@ def _faded(recipe: OnePassRecipe, modes: Modes, wanted: FloatArray) -> FloatArra
     if recipe.constant:
         with np.errstate(over="ignore", divide="ignore"):
             logarithm = 2 * np.log(np.abs(1 - recipe.schedule[0] * modes.eigenvalues))
-            # Small steps times small eigenvalues are lost beside one.
+            # Small steps times small eigenvalues are lost when added to one.
             near = np.abs(recipe.schedule[0] * modes.eigenvalues) < 0.5
             logarithm[near] = 2 * np.log1p(-recipe.schedule[0] * modes.eigenvalues[near])
             return np.array([_kept(logarithm * count, modes.start) for count in wanted])
@@ -133,7 +133,7 @@ class OnePass:
     Attributes
     ----------
     steps : array of any shape
-        The numbers of steps asked for; math.inf is the limit.
+        The requested numbers of steps; math.inf is the limit.
     risk : array of the same shape
         E |beta - beta_star|_Sigma^2 over runs; inf where a run that does not converge ends.
     mean_risk : array
@@ -144,7 +144,7 @@ class OnePass:
     stability : OnePassStability
         Whether it converges, kappa, the critical step; of the last step where steps change.
     limit : float
-        R_inf, where the risk settles.
+        R_inf, the limit of the risk.
     """
 
     steps: FloatArray
@@ -157,14 +157,14 @@ class OnePass:
 
     @property
     def spread(self) -> FloatArray:
-        """What single runs have on top of the mean iterate, of the shape of `steps`."""
+        """The expected risk of single runs less that of the mean iterate, of the shape of `steps`."""
         with np.errstate(invalid="ignore"):
             rest = np.maximum(self.risk - self.mean_risk, 0.0)
         return np.where(np.isinf(self.risk), np.inf, rest)
 
     @property
     def converges(self) -> bool:
-        """Whether the risk has a limit."""
+        """True if the risk has a limit."""
         return self.stability.converges
 
     def __repr__(self) -> str:
@@ -193,7 +193,7 @@ def one_pass(
 
         d' = (1 - 2 s lambda + s^2 (1 + 1/m) lambda^2) d + (s^2/m) lambda (R + noise^2),    R = lambda . d,
 
-    and settles at R_inf = noise^2 kappa/(1 - kappa), kappa = (s/m) sum lambda/(2 - s (1 + 1/m) lambda), if
+    and converges to R_inf = noise^2 kappa/(1 - kappa), kappa = (s/m) sum lambda/(2 - s (1 + 1/m) lambda), if
     kappa < 1 and s (1 + 1/m) lambda_max < 2. docs/one_pass.md derives it, with momentum.
 
     Parameters
@@ -207,7 +207,7 @@ def one_pass(
     step : float > 0, or (t,)
         s; or one for every step.
     steps : whole numbers of any shape, or math.inf
-        After how many steps the risk is asked for.
+        Numbers of steps after which the risk is computed.
     noise : float >= 0
         The standard deviation of the label noise.
     momentum : float

@@ -18,7 +18,7 @@ _GRID = 240
 """Points of a logarithmic grid on which a smooth curve is looked at before its minimum is narrowed down."""
 _SETTLED = 60.0
 _LONGEST = 1e8
-"""In units of the fastest mode, how long flow is followed where its slowest mode never settles."""
+"""The longest time of flow, in units of the fastest mode, where its slowest mode does not converge."""
 
 
 @dataclass(frozen=True, eq=False)

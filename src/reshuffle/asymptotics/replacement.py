@@ -24,14 +24,14 @@ _RESOLVED = 1e6
 
 @dataclass(frozen=True)
 class ReplacementStability:
-    """Whether the mean square of a run settles in the limit.
+    """Stability of the mean square of a run in the limit.
 
     Attributes
     ----------
     converges : bool
-        Whether kappa < 1.
+        True if kappa < 1.
     kappa : float
-        alpha aspect tau(Sigma) / 2, what the noise of the gradients hands on.
+        alpha aspect tau(Sigma) / 2, the gain of the feedback through the gradients' noise.
     critical_alpha : float
         2 / (aspect tau(Sigma)): for batches of m rows the step 2 m / tr Sigma.
     """
@@ -45,7 +45,7 @@ class ReplacementStability:
 class _Flow:
     """Nodes of the spectrum of W with their weights, in units of one epoch of training."""
 
-    paces: FloatArray
+    rates: FloatArray
     law: FloatArray
     signal: FloatArray
 
@@ -85,7 +85,7 @@ class ReplacementCurve:
 
     @property
     def stability(self) -> ReplacementStability:
-        """Whether the mean square settles, and the largest alpha for which it does."""
+        """Stability of the mean square, with the largest alpha for which it converges."""
         population = self.spectrum.population
         critical = 2 / (self.spectrum.aspect * float(population.weights @ population.eigenvalues))
         kappa = self.alpha / critical
@@ -93,7 +93,7 @@ class ReplacementCurve:
 
     @property
     def converges(self) -> bool:
-        """Whether the mean square of a run has a limit."""
+        """True if the mean square of a run has a limit."""
         return self.stability.converges
 
     @property
@@ -110,39 +110,39 @@ class ReplacementCurve:
 
     @cached_property
     def _modes(self) -> tuple[FloatArray, ...]:
-        """Paces of the coupled modes; how residuals and risk are seen through them, of the start and of a floor."""
+        """Decay rates of the coupled modes, weights of start and floor in the residuals, and risk per residual."""
         flow, aspect = self._flow, self.spectrum.aspect
-        gains = aspect * flow.law * flow.paces**2
+        gains = aspect * flow.law * flow.rates**2
         # The risk of a mode per unit of its residuals.
-        sight = self.alpha * flow.signal / (flow.law * flow.paces)
-        return secular_modes(2 * flow.paces, gains, self._start, sight)
+        sight = self.alpha * flow.signal / (flow.law * flow.rates)
+        return secular_modes(2 * flow.rates, gains, self._start, sight)
 
     @property
     def _start(self) -> FloatArray:
-        """The mean squares of the residuals that fade with each node."""
+        """The initial mean squares of the residuals that decay with each node."""
         flow, aspect = self._flow, self.spectrum.aspect
-        return (self.signal**2 * flow.paces / self.alpha + self.noise**2 * aspect) * flow.law
+        return (self.signal**2 * flow.rates / self.alpha + self.noise**2 * aspect) * flow.law
 
     def training_loss(self, epochs: ArrayLike) -> FloatArray:
         """The expected mean square of the residuals of a run, of the shape of `epochs`."""
         clock = _arrays.epochs(epochs)
         flat = clock.ravel()
-        paces, start, floor, _ = self._modes
-        decay, drift = _decay_and_drift(paces, flat)
+        rates, start, floor, _ = self._modes
+        decay, drift = _decay_and_drift(rates, flat)
         with np.errstate(over="ignore", invalid="ignore"):
             loss = decay @ start + self._floor * (1 + drift @ floor)
         limit = self._floor / (1 - self.stability.kappa) if self.converges else math.inf
         return np.where(np.isinf(flat), limit, _grown(loss)).reshape(clock.shape)
 
     def spread(self, epochs: ArrayLike) -> FloatArray:
-        """What a run has in expectation on top of the risk of the mean iterate, of the shape of `epochs`."""
+        """The expected risk of a run less the risk of the mean iterate, of the shape of `epochs`."""
         clock = _arrays.epochs(epochs)
         flat = clock.ravel()
         flow = self._flow
-        paces, start, floor, sight = self._modes
-        decay, drift = _decay_and_drift(paces, flat)
-        own, _ = _decay_and_drift(2 * flow.paces, flat)
-        alone = self.alpha * flow.signal / (flow.law * flow.paces) * self._start
+        rates, start, floor, sight = self._modes
+        decay, drift = _decay_and_drift(rates, flat)
+        own, _ = _decay_and_drift(2 * flow.rates, flat)
+        alone = self.alpha * flow.signal / (flow.law * flow.rates) * self._start
         with np.errstate(over="ignore", invalid="ignore"):
             spread = decay @ (sight * start) - own @ alone + self._floor * (drift @ (sight * floor))
         kappa = self.stability.kappa
@@ -168,13 +168,13 @@ class ReplacementCurve:
                 f" has {self.spectrum.population}; spread and training_loss are answered, or noise=0."
             )
         flow, flat = self._flow, clock.ravel()
-        decay, _ = _decay_and_drift(2 * flow.paces, flat)
+        decay, _ = _decay_and_drift(2 * flow.rates, flat)
         with np.errstate(invalid="ignore"):
-            learned = -np.expm1(-flat[:, np.newaxis] * flow.paces)
+            learned = -np.expm1(-flat[:, np.newaxis] * flow.rates)
         learned[np.isinf(flat)] = 1.0
         bias = self.signal**2 * (self.spectrum.frozen[1] + decay @ flow.signal)
         variance = (
-            self.noise**2 * self.spectrum.aspect * self.alpha * (learned**2 @ (flow.signal / flow.paces))
+            self.noise**2 * self.spectrum.aspect * self.alpha * (learned**2 @ (flow.signal / flow.rates))
         )
         return np.asarray(bias + variance).reshape(clock.shape)
 
@@ -183,19 +183,19 @@ class ReplacementCurve:
         return self.expected_risk(math.inf)
 
 
-def _decay_and_drift(paces: FloatArray, times: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """e^(-x t) and int_0^t e^(-x u) du, (times, paces), zero where t is infinite: limits are closed."""
+def _decay_and_drift(rates: FloatArray, times: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """e^(-x t) and int_0^t e^(-x u) du, (times, rates), zero where t is infinite: limits are closed."""
     finite = np.where(np.isinf(times), 0.0, times)[:, np.newaxis]
     with np.errstate(over="ignore"):
-        decay = np.exp(-finite * paces)
-        still = paces == 0
-        drift = np.where(still, finite, -np.expm1(-finite * paces) / np.where(still, 1.0, paces))
+        decay = np.exp(-finite * rates)
+        still = rates == 0
+        drift = np.where(still, finite, -np.expm1(-finite * rates) / np.where(still, 1.0, rates))
     decay[np.isinf(times)], drift[np.isinf(times)] = 0.0, 0.0
     return decay, drift
 
 
 def _grown(values: FloatArray) -> FloatArray:
-    """What is beyond the range of numbers is inf."""
+    """Replace nan, the result of an overflow, by inf."""
     return np.where(np.isnan(values), np.inf, values)
 
 
@@ -249,12 +249,12 @@ _TRIED = 33
 """Values of alpha on a grid up to the critical one."""
 _LARGEST_TIME = 1e9
 _FINE = 2001
-"""Points between neighbours at which polynomials are looked at."""
+"""Points between neighbours at which polynomials are evaluated."""
 
 
 @dataclass(frozen=True, eq=False)
 class EffectiveReuse:
-    """What K epochs on N rows are worth in fresh rows, made by `effective_reuse`.
+    """Fresh rows that are worth K epochs on N rows, made by `effective_reuse`.
 
     Attributes
     ----------
@@ -267,8 +267,8 @@ class EffectiveReuse:
     alpha : array
         The best alpha for K epochs.
     error : array
-        How far `reuse` may be off, because the best alpha is that of a polynomial through five: by what a parabola
-        through three has instead.
+        The error of `reuse` from the best alpha, that of a polynomial through five values: the difference to a
+        parabola through three.
     error_kind : str
         "estimate".
     """
@@ -284,7 +284,7 @@ class EffectiveReuse:
 def effective_reuse(
     aspect: float, epochs: ArrayLike, *, noise: float = 1.0, signal: float = 1.0
 ) -> EffectiveReuse:
-    """How much larger a data set that is seen once must be, to be worth K epochs on N rows: E(K, N).
+    """The factor E(K, N) by which a data set seen once must be larger to be worth K epochs on N rows.
 
     Sigma = I, p/N -> aspect. The epochs draw small batches with replacement (`replacement_curve`), and the one
     pass takes batches of m fresh rows, each with the best constant step. One pass over tau p rows with the step
@@ -375,7 +375,7 @@ def one_pass_risk(time: float, noise: float, signal: float) -> float:
 
 
 def one_pass_time(risk: float, noise: float, signal: float) -> float:
-    """How many fresh rows per feature one pass needs for a risk."""
+    """Fresh rows per feature that one pass needs for a risk."""
     if risk >= signal**2:
         return 0.0
 

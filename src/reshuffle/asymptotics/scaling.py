@@ -93,7 +93,7 @@ def critical_batch_size(
         The risk to reach, below that of the start.
     noise : float >= 0
     batch_size : whole numbers (b,)
-        For which steps and samples are told.
+        The batch sizes of `steps` and `samples`.
 
     Returns
     -------
@@ -115,9 +115,9 @@ def critical_batch_size(
     for size in sizes:
         _arrays.whole_number("batch_size", float(size), 1)
     fewer = fresh_samples.grouped(spectrum, source, _CELLS // 2)
-    asked = np.concatenate([sizes, [1.0, _ALL_SAMPLES]])
-    tuned = np.array([_tuned(cells, float(size), target, noise) for size in asked])
-    pairs = zip(asked, tuned, strict=True)
+    requested = np.concatenate([sizes, [1.0, _ALL_SAMPLES]])
+    tuned = np.array([_tuned(cells, float(size), target, noise) for size in requested])
+    pairs = zip(requested, tuned, strict=True)
     again = [_again(fewer, float(size), float(step), target, noise) for size, (_, step) in pairs]
     errors = np.abs(tuned[:, 0] - again) + _NARROW * tuned[:, 0]
     steps, best = tuned[:-2].T
@@ -229,7 +229,7 @@ def frontier_exponents(spectrum: float, source: float) -> tuple[float, float]:
 
     With c = a + b - 1 a model of the first p features leaves p^-c, and its last feature is learned after p^a steps;
     to train longer buys logarithms, to train less leaves T^(-c/a) or more. So T = p^a, compute = p^(1 + a), up to
-    logarithms where b > a and the noise of the gradients fades last.
+    logarithms where b > a and the noise of the gradients decays last.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ _DIRECT = 64
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """The numbers scale j^-exponent for j = 1, ..., size, without a list of them until one is asked for.
+    """The numbers scale j^-exponent for j = 1, ..., size, listed only on request.
 
     As `covariance` of limits with p/n -> aspect they are eigenvalues of equal shares, finitely many, for any
     exponent >= 0: that a sum over infinitely many would diverge does not matter to them. In one pass over
@@ -34,7 +34,7 @@ class PowerLaw:
     size : int or math.inf
         How many there are.
     scale : float > 0
-        What all of them are multiplied by.
+        The common factor.
 
     >>> PowerLaw(1.0, 4).values()
     array([1.        , 0.5       , 0.33333333, 0.25      ])
@@ -218,17 +218,17 @@ class Population:
 
     @property
     def is_isotropic(self) -> bool:
-        """Whether Sigma is a multiple of the identity."""
+        """True if Sigma is a multiple of the identity."""
         return len(self.eigenvalues) == 1
 
     @property
     def is_identity(self) -> bool:
-        """Whether Sigma is the identity."""
+        """True if Sigma is the identity."""
         return self.is_isotropic and float(self.eigenvalues[0]) == 1.0
 
     @property
     def source_is_even(self) -> bool:
-        """Whether the signal is spread over all directions alike."""
+        """True if the signal is equally large in all directions."""
         return bool((self.source == 1).all())
 
     @property
@@ -291,7 +291,7 @@ def population(covariance: Covariance, source: ArrayLike | None = None) -> Popul
     shares = _shares(source, weights)
     eigenvalues, owner = np.unique(points, return_inverse=True)
     together = np.asarray(np.bincount(owner, weights), dtype=float)
-    # Exactly one where nothing is asked for: the sums round.
+    # Exactly one without a source: the sums round.
     relative = np.ones(len(eigenvalues)) if source is None else np.bincount(owner, shares) / together
     relative = np.ones(1) if len(eigenvalues) == 1 else relative
     _require_range(eigenvalues)

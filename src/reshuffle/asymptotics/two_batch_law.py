@@ -60,7 +60,7 @@ class RationalCurve:
         return q * (1 + q) * (4 - q * q) / (c * ((v + q) * (4 - q * q) + c * q * q))
 
     def cauchy_at(self, q: Any, z: Any) -> Any:
-        """The same where z = z(q) is known, with all its digits close to zero too.
+        """The Cauchy transform where z = z(q) is known, with all its digits close to zero too.
 
         K vanishes at an atom at zero, and the other factor S of z where the spectrum begins there. Since
         z = K S / (q (1 + q)^2 (2 - q)^2 (2 + q)), the transform is S / (c z (1 + q)(2 - q)) as well: the factor is
@@ -130,7 +130,7 @@ class RationalCurve:
         companion[:, np.arange(1, 6), np.arange(5)] = 1.0
         companion[:, 0, :] = -coefficients[:, 1:] / coefficients[:, :1]
         u = np.linalg.eigvals(companion)
-        # The root at infinity, at z = 1, is kept as a number.
+        # The root at infinity, at z = 1, is replaced by a large finite number.
         return np.asarray(self.c / np.where(u == 0, 1e-100, u))
 
     def newton(self, q: Complex, z: Complex) -> Complex:
@@ -215,7 +215,7 @@ class TwoBatchLaw(EpochLaw):
 
     @staticmethod
     def serves(aspect: float, alpha: float) -> bool:
-        """Whether the closed form keeps its digits at this aspect and alpha."""
+        """True if the closed form is accurate at this aspect and alpha."""
         return alpha * min(1.0, aspect) >= SMALLEST_STEP
 
     @property

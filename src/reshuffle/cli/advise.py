@@ -207,6 +207,7 @@ class Advice:
     def of(cls, data: Data, asked: dict[str, Any]) -> "Advice":
         """The plan for the data, and what is expected for each target."""
         import numpy as np
+        import pandas as pd
 
         import reshuffle as rs
 
@@ -214,7 +215,8 @@ class Advice:
         is_single = len(data.targets) == 1
         # Descent is linear in the targets: other units change none of its choices but how much each target counts.
         units = np.ones(1) if is_single else deviations
-        plan = rs.plan(data.X, data.y[:, 0] if is_single else data.y / units, **asked)
+        X = pd.DataFrame(data.X, columns=data.features, copy=False)
+        plan = rs.plan(X, data.y[:, 0] if is_single else data.y / units, **asked)
         if is_single or not plan.best.is_verified:
             return cls(data, plan, units, deviations)
         left_out = plan.run.leave_one_out(plan.best.epochs)

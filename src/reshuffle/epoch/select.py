@@ -226,7 +226,7 @@ class Task:
     exact_flops: float = 0.0  # infinite if it cannot be done
     out_of_reach: str = OUT_OF_REACH  # why it cannot be done, if it cannot
     shares: FloatArray | None = (
-        None  # the weight (B,) of each visit beside the mean one; None if exact is cheap
+        None  # the weight (B,) of each visit relative to the mean one; None if exact is cheap
     )
     whitened: Callable[[], Whitened] | None = None  # the rows in the coordinates of the mean step
     sample: Callable[[Accuracy], MeanMap] | None = None  # the mean map from drawn orders
@@ -295,7 +295,7 @@ def task(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Task:
 def mean_choice(task: Task, accuracy: Accuracy) -> Choice:
     """Select how the mean of a symmetric epoch is taken, as far as prices decide.
 
-    Beside the averagers, the price of simulated runs to the same error of one answer.
+    The averagers are compared with the cost of simulated runs to the same error of one answer.
     """
     budget = accuracy.budget if accuracy.method == "auto" else np.inf
 
@@ -334,7 +334,7 @@ def averages_all_orders(task: Task, accuracy: Accuracy) -> bool:
 def mean_map(task: Task, accuracy: Accuracy) -> tuple[MeanMap, Choice]:
     """Average a symmetric epoch; where rtol is out of reach, by the more accurate method, with a warning.
 
-    Beside the map, the choice as it turned out: the error of a method is known once its map is.
+    Returns the map and the final choice: the error of a method is known once its map is.
     """
     chosen = mean_choice(task, accuracy)
     if chosen.taken == "exact":
@@ -453,7 +453,7 @@ def decomposition_choice(rows: int, accuracy: Accuracy) -> Choice:
 def walk_flops(walk: Walk, blocks: Blocks, dimension: int, inputs: int | None = None) -> float:
     """Operations of one epoch's walk over all orders, calls included; infinite if its memory is out of reach.
 
-    `dimension` is that of the state; `inputs` are those beside it, by default one per row of the blocks and one
+    `dimension` is that of the state; `inputs` is the number of inputs, by default one per row of the blocks and one
     more.
     """
     rows, rank = blocks.rows.shape
@@ -520,8 +520,8 @@ def wanted_of_draws(chosen: Choice, accuracy: Accuracy, grows: Callable[[], bool
 def affine_methods(walk: Walk, recipe: Recipe) -> list[str]:
     """The methods there are where an epoch is not symmetric.
 
-    There is a cavity equation of shuffled samples where all visits of an epoch but the last are alike, and what
-    they do beside their samples keeps the modes apart.
+    There is a cavity equation of shuffled samples where all visits of an epoch but the last are alike, and
+    treat all parameters alike.
     """
     scheme, n = walk.scheme, walk.n
     followed = scheme.shuffle is Shuffle.ONCE and not scheme.samples_orders(n)

@@ -245,7 +245,7 @@ class Timeline:
     def with_inputs(self, epoch: int, inputs: FloatArray | None, averages: bool = False) -> EpochMap:
         """The mean map of the epoch after `epoch` others, with the inputs (1 + rows, t) if they are given.
 
-        With `averages` it has the average per epoch beside the state. Remembered while hyperparameters and inputs
+        With `averages` its state includes the average per epoch. Remembered while hyperparameters and inputs
         stay the same, since the map keeps its powers.
         """
         visits = self.visits(epoch)
@@ -356,7 +356,7 @@ class Timeline:
         """The states, or the averages of the iterates, at ascending epochs, from u_0 or e_0 (r,) or (r, t).
 
         They are (..., d, 1 + rows), to be multiplied with the inputs, or (..., d, t) if those (1 + rows, t) are
-        given. With an average the state is followed alone to where that begins, and beside it from there on. A sum
+        given. With an average the state is followed alone to where that begins, and with it from there on. A sum
         grows where the iterate converges: it is followed as it is, and divided in the end.
         """
         average, visits, begin = self.recipe.average, self.visits(0), self.begin(start, inputs)

@@ -75,7 +75,7 @@ def _factors(
             unit, singular, rotation = graded_svd(rows)
             if penalty_rows is None:
                 return unit, singular, rotation, None
-            # Rows that are small beside the penalty keep their digits only if they are rotated without it.
+            # Rows that are small relative to the penalty keep their digits only if they are rotated without it.
             rotated = penalty_rows @ rotation
             sizes = np.hypot(singular, norms(rotated.T))
             unit, penalty_matrix = unit * (singular / sizes), (rotated / sizes).T @ (rotated / sizes)

@@ -111,7 +111,7 @@ def brown(expression: Expression) -> "Brown":
     Returns
     -------
     Brown
-        Nothing is computed before it is asked for.
+        Everything is computed on first use.
 
     >>> from reshuffle import free
     >>> (c,) = free.variables(free.Circular())
@@ -129,7 +129,7 @@ def brown(expression: Expression) -> "Brown":
 
 
 class Brown:
-    """A probability measure in the plane: made by `brown`, everything computed when first asked for.
+    """A probability measure in the plane: made by `brown`, everything is computed on first use.
 
     Points z have any shape and answers keep it. Nothing is smoothed: the hermitised resolvent
     ``(i e - [[0, z - p], [(z - p)*, 0]])^-1`` is solved at e = 0 itself, and the density is an exact
@@ -165,7 +165,7 @@ class Brown:
         return found.potential.reshape(shape)
 
     def contains(self, z: ArrayLike) -> NDArray[np.bool_]:
-        """Return whether z lies inside the support's interior, False where it could not be told."""
+        """Return whether z lies inside the support's interior, False where the solver failed."""
         found, shape = self._points(z)
         return np.asarray((found.depth > 1e-9 / self._system.factor) & found.converged).reshape(shape)
 
@@ -252,7 +252,7 @@ class Brown:
     def _crossing(self, outside: float, inside: float) -> float:
         """Return where the support ends: the square of the depth is analytic there, with a simple zero.
 
-        Closer than a hundredth of a cell points beside a hole may fail: the others lead to the end as well.
+        Closer than a hundredth of a cell, points next to a hole may fail: the others determine the end as well.
         """
         width, edge = 2 * (inside - outside), inside
         for reach in (1.0, 0.5, 0.2):
@@ -395,7 +395,7 @@ class Hermitised(System):
             else []
         )
         super().__init__(engine.pencil.coefficients, laws, engine.direction)
-        # Where z is complex, the words of z - p and those of its adjoint are told apart: no block is symmetric.
+        # Where z is complex, the words of z - p and those of its adjoint differ: no block is symmetric.
         half = self.corner // 2
         self.above, self.below = (np.zeros((self.size, self.size)) for _ in range(2))
         self.above[:half, half : self.corner] = np.eye(half)

@@ -7,12 +7,12 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-# What an array holds, for the reader; numpy's own stubs widen most results, so the checker is told less.
+# The contents of an array, for the reader; numpy's own stubs widen most results, so the type checker sees Any.
 Real = NDArray[Any]
 Complex = NDArray[Any]
 
 ErrorKind: TypeAlias = Literal["exact", "bound", "confidence 99%", "estimate"]
-"""In which sense an error tells how far an answer may be off."""
+"""The meaning of a stated error."""
 
 
 SMALLEST, LARGEST = 1e-60, 1e60
@@ -22,7 +22,7 @@ NARROWEST = 1e-8
 
 
 class ConvergenceError(ArithmeticError):
-    """A quantity could not be computed to the accuracy that was asked for; the message says what to try."""
+    """A quantity could not be computed to the requested accuracy; the message says what to try."""
 
 
 def number(
@@ -65,7 +65,7 @@ def size(name: str, value: float, smallest: float = SMALLEST, largest: float = L
 
 
 def require_width(name: str, low: float, high: float) -> None:
-    """Raise where ``[low, high]`` is too narrow for numbers inside of it to be told apart.
+    """Raise where ``[low, high]`` is too narrow for numbers inside of it to be distinguished.
 
     >>> require_width("Uniform(0, 1)", 0.0, 1.0)
     """

@@ -49,7 +49,7 @@ def add(*laws: Law) -> Law:
     Returns
     -------
     Law
-        A `Convolved`; its support, atoms and measure are found when first asked for.
+        A `Convolved`; its support, atoms and measure are computed on first use.
 
     >>> from reshuffle import free
     >>> [round(x, 8) for x in free.add(free.Bernoulli(), free.Bernoulli()).support[0]]
@@ -214,7 +214,7 @@ class Convolved(SolvedLaw):
     """The free convolution of laws that enter t_j times each, t_j >= 1 and real: a sum, or a product.
 
     Made by `add`, `multiply`, `additive_power`, `multiplicative_power` and `compress`; everything is computed
-    when first asked for. Real points mean the limit from the upper half-plane itself, as for a `Spectrum`.
+    on first use. Real points mean the limit from the upper half-plane itself, as for a `Spectrum`.
 
     Parameters
     ----------
@@ -388,7 +388,7 @@ class WeightedLaws:
     """The joint fixed point of laws mu_j that enter t_j times, t_j real and at least one.
 
     Every law is known through ``K_j(z) = z - 1/G_j(z)``, and so is what they make together: ``G = 1/(z - K)``. The
-    subordinated points zeta_j are where ``K_j(zeta_j)`` is asked for. A `FixedPoint` of the solver, of size one.
+    subordinated points zeta_j are where ``K_j`` is evaluated. A `FixedPoint` of the solver, of size one.
 
     Parameters
     ----------
@@ -421,7 +421,7 @@ class WeightedLaws:
 
     @abstractmethod
     def _unknown(self, k: Complex) -> Complex:
-        """Return the unknown that stands for a value of K_j."""
+        """Return the unknown that represents a value of K_j."""
 
     @abstractmethod
     def _derivatives(self, state: LawsState, z: Complex | None = None) -> Complex:

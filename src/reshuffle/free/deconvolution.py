@@ -15,7 +15,7 @@ from reshuffle.free.laws import Discrete, Law, MarchenkoPastur
 POINTS = 200
 """Candidates for the places of the answer, and as many points at which it is compared."""
 HEAVY = 1e4
-"""How much the total mass counts beside the single comparisons."""
+"""Weight of the total mass relative to the single comparisons."""
 
 # Samples in `divide`: chosen on the five populations of tests/free/test_deconvolution.py.
 CANDIDATES, QUANTILES = 100, 18

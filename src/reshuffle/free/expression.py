@@ -1,6 +1,6 @@
 """Non-commutative polynomials and rational expressions of free self-adjoint variables.
 
-Their coefficients are numbers, or square matrices beside which a number is a multiple of the identity. They print
+Their coefficients are numbers, or square matrices, next to which a number is a multiple of the identity. They print
 like mathematics, on one line, and are evaluated at matrices by Horner's rule: the words that follow a letter are
 summed once.
 """
@@ -82,8 +82,8 @@ class Expression:
     """A sum of ``coefficient * word``; words are products of variables and inverses of expressions.
 
     Made by `variables` and by arithmetic: ``+ - * /``, powers (negative ones invert), ``adjoint``.
-    Coefficients are numbers, or square matrices ``A`` for ``A (x) word``; numbers of any exact type are kept
-    as they are. `terms` are the words with their coefficients, `family` the variables they are made of.
+    Coefficients are numbers, or square matrices ``A`` for ``A (x) word``; numbers of any exact type are
+    not converted. `terms` are the words with their coefficients, `family` the variables they are made of.
 
     >>> from reshuffle import free
     >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
@@ -207,7 +207,7 @@ class Expression:
         return Expression({(Inverse(self),): 1}, self.family)
 
     def adjoint(self) -> "Expression":
-        """Return the adjoint: words reversed, coefficients conjugated, variables kept."""
+        """Return the adjoint: words reversed, coefficients conjugated, variables unchanged."""
         terms: dict[Word, Coefficient] = {}
         for word, value in self.terms.items():
             mirrored = tuple(_letter_adjoint(letter) for letter in reversed(word))
@@ -385,7 +385,7 @@ def apply(
 ) -> Law | Expression:
     """Return f(x) for a real function f of one variable, or the law of f(x) from that of x.
 
-    f is cut into pieces on which it rises, falls or stands still; where it stands still the law has an atom.
+    f is cut into pieces on which it increases, decreases or is constant; where it is constant the law has an atom.
 
     Parameters
     ----------
@@ -486,7 +486,7 @@ def _imaginary(value: Any) -> bool:
 
 
 def _split(value: Any) -> tuple[str, str]:
-    """The sign and the size of a coefficient; a complex one that has neither stands in brackets."""
+    """The sign and the size of a coefficient; a complex one goes into brackets."""
     if np.ndim(value):
         return "+", "[" + "; ".join(" ".join(number(x) for x in row) for row in value) + "]"
     z = complex(value)

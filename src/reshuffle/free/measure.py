@@ -354,8 +354,8 @@ class Measure:
 def _cuts(edge: float, half: float, power: float) -> list[float]:
     """Return where the panels of half an interval start and end, in s: one, unless its edge nearly touches 0.
 
-    There a soft edge looks like a hard one at 0 from afar, and its own scale is missed by any panel that starts at
-    it and ends far beyond: panels then grow geometrically from that scale on.
+    At a distance that soft edge resembles a hard one at 0, and its own scale is missed by any panel that starts
+    at it and ends far beyond: panels then grow geometrically from that scale on.
 
     >>> _cuts(0.0, 1.0, 2), len(_cuts(1e-16, 1.0, 2))
     ([0.0, 1.0], 11)
@@ -397,9 +397,9 @@ def exponent(density: Density, place: float, inward: float) -> tuple[int, int] |
 
 
 def exponents(density: Density, places: Real, inward: Real) -> list[tuple[int, int] | None]:
-    """Return the same for many places, whose densities are asked for together.
+    """Return the exponents at many places, whose densities are computed together.
 
-    The closest ones cost most: they are asked for only where the others do not tell.
+    The closest ones cost most: they are computed only where the others do not decide.
     """
     # The nearest probe stays above the rounding of the place itself, or the slope would be noise.
     distances = np.abs(inward)[:, None] * 10.0 ** -np.arange(5, 12) + 1e-9 * np.abs(places)[:, None]
@@ -501,8 +501,8 @@ def _shift(values: Real, over: int, under: int) -> tuple[float, float]:
 def peaks(density: Density, grid: Real, values: Real, threshold: float, ends: Real) -> Real:
     """Return the places inside the grid where the density grows without bound, each to about 1e-8.
 
-    Every local maximum is looked at closer and closer; a smooth one soon looks flat. One beside a known end is not
-    looked at: a hard end is one.
+    Every local maximum is resolved on ever smaller scales, on which a smooth one becomes flat. One next to a known
+    end is left out: a hard end is one.
     """
     middle = values[1:-1]
     top = np.flatnonzero((middle >= values[:-2]) & (middle > values[2:]) & (middle > threshold)) + 1

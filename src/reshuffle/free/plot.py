@@ -244,7 +244,7 @@ def _view(ax: "Axes", t: Real, density: Real) -> View:
 
 
 def _atom(ax: "Axes", place: float, mass: float, view: View) -> None:
-    """An arrow with the mass above it; what has no place on a logarithmic axis stands in the legend."""
+    """Draw an arrow with the mass above it; an atom that a logarithmic axis cannot show goes into the legend."""
     if view.decades and place <= 0:
         ax.plot([], [], " ", label=f"mass {mass:.3g} at {place:.3g}")
         return
@@ -254,7 +254,7 @@ def _atom(ax: "Axes", place: float, mass: float, view: View) -> None:
 
 
 def current_axes() -> "Axes":
-    """Return pyplot's current axes, as every plotting library does; imported only when asked for."""
+    """Return pyplot's current axes, as every plotting library does; imported on first use."""
     try:
         from matplotlib import pyplot
     except ModuleNotFoundError:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # Of the points solved together: few enough to stay in the cache.
 MEMORY = 150_000
-# Points of an answer that is kept for the next question.
+# The largest number of points of a result that is remembered.
 REMEMBERED = 20_000
 # Seconds of one Newton step at one point, measured on one core: for itself, and per entry of its Jacobian.
 STEP, STEP_PER_ENTRY = 2.5e-5, 3.5e-7
@@ -88,7 +88,7 @@ def spectrum(expression: Expression | str, /, budget: float = BUDGET, **laws: La
     Returns
     -------
     Spectrum
-        Nothing is computed before it is asked for.
+        Everything is computed on first use.
 
     >>> from reshuffle import free
     >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
@@ -382,7 +382,7 @@ class Engine:
         return AxisSolver(self.system, self.pencil.corner)
 
     def mark(self, edges: Real) -> None:
-        """Tell the solver where the spectrum has ends, nearly: beside them it then needs fewer steps."""
+        """Pass approximate ends of the spectrum to the solver, which then needs fewer steps near them."""
         self.axis.known.mark((edges - self.pencil.shift) / self.pencil.factor)
 
     def ends(self, outside: Real, inside: Real) -> Real:
@@ -400,8 +400,8 @@ class Engine:
     def resolvent(self, z: Complex, strict: bool = True) -> Resolved:
         """Return the first block of the resolvent at z (points,), of shape (points, corner, corner).
 
-        A strict answer is nan where its own error estimate says that no digit can be trusted, after the
-        neighbours were asked too.
+        A strict answer is nan where its own error estimate says that no digit can be trusted, after a
+        check by its neighbours.
         """
         pencil = self.pencil
         with working(self.effort.what):
@@ -442,7 +442,7 @@ class Engine:
             )
             if z.size <= REMEMBERED:
                 self._last[strict] = z.copy(), last
-        # A copy, since who asked may write into it.
+        # A copy, since the caller may write into it.
         return Resolved(last.value.copy(), last.error.copy(), last.converged.copy())
 
     def sample(self, size: int, seed: int | None) -> Complex:
@@ -506,7 +506,7 @@ def _point(expression: Expression, seed: int) -> list[Complex]:
 def require_invertible(expression: Expression) -> None:
     """Raise unless every divisor in the expression is bounded away from 0.
 
-    A self-adjoint divisor must not have 0 in its spectrum; for any other d the same is asked of ``d* d``.
+    A self-adjoint divisor must not have 0 in its spectrum; for any other d, ``d* d`` must not.
     """
     for letter in {letter for word in expression.terms for letter in word if isinstance(letter, Inverse)}:
         divisor = letter.of

@@ -27,7 +27,7 @@ REACHES = (2e-4, 1e-4, 3e-5, 1e-5)
 INSIDE = 2e-12
 ATTEMPTS, DEEP = 3, 5
 """To find a fold where the density falls to its end, and where nothing else explains the end."""
-# Times its estimated error: what a density must exceed to be seen. Beside the atoms of commutators of projections
+# Times its estimated error: what a density must exceed to be seen. Near the atoms of commutators of projections
 # (464 points, six pairs of ranks) noise was up to 8.3 times its estimate.
 HIDDEN = 16.0
 # Over the width: densities below are rounding.
@@ -164,13 +164,13 @@ def support(
     mark : called with the approximate ends as soon as they are known; may speed up ``density``.
     folds : points outside and inside -> the ends between them at which the density is a root; nan for all others.
     errors : points -> error estimates of the densities, if there are any. Points at which they hide the density, as
-        beside an atom, tell nothing: those around them decide.
+        near an atom, are ignored: those around them decide.
     """
     low, high = float(seeds.min()), float(seeds.max())
     margin = 0.3 * (high - low) + 1e-3 * max(abs(low), abs(high)) + 1e-300
     scale = max(abs(low), abs(high), high - low)
     inner = np.linspace(low - margin, high + margin, resolution)
-    # Kernels make gaps beside zero that are narrower than any grid.
+    # Kernels make gaps next to zero that are narrower than any grid.
     near_zero = (high - low) * np.array([-1e-4, -1e-5, 1e-5, 1e-4])
     grid = np.unique(
         np.concatenate([inner, seeds, near_zero[(near_zero > inner[0]) & (near_zero < inner[-1])]])
@@ -289,7 +289,7 @@ def _ends_at_zero(density: Callable[[Real], Any], inward: float, outside: float,
 
 
 def _from_grid(grid: Real, values: Real, place: int, rising: bool) -> float:
-    """Return where the square of the density on the grid, or its inverse, leads to zero beside a change; or nan."""
+    """Return the zero next to a change to which the square of the density, or its inverse, extrapolates; or nan."""
     inside = place + 1 + np.arange(4) if rising else place - np.arange(4)
     if inside.min() < 0 or inside.max() >= len(grid) or values[inside].min() <= 0:
         return np.nan
@@ -333,7 +333,7 @@ def square_root_ends(density: Callable[[Real], Any], edges: Real, inward: Real, 
 
     At such an edge ``density^2`` (or ``density^-2`` at a hard one) is analytic with a simple zero: a
     polynomial through twelve points at a ten-thousandth of the interval finds it, or closer where a pole of
-    the density lies just outside. Two reaches have to agree. All edges are asked for together: to a solver a
+    the density lies just outside. Two reaches have to agree. All edges are computed together: to a solver a
     dozen points cost little more than one.
 
     >>> square_root_ends(lambda x: np.sqrt(x - 1.0), np.array([1.0 + 1e-7]), np.array([1.0]), 1.0).round(12)
@@ -359,7 +359,7 @@ def square_root_ends(density: Callable[[Real], Any], edges: Real, inward: Real, 
 def _starts_at(density: Callable[[Real], Any], edges: Real, inward: Real, scale: float) -> NDArray[np.bool_]:
     """Return whether nothing speaks against edges: just inside of them the density is positive, or failed.
 
-    A soft edge so close to a hard one that it is narrower than the fit looks like the hard one from afar.
+    A soft edge so close to a hard one that it is narrower than the fit cannot be distinguished from the hard one.
     """
     return ~_vanishes(density, edges + np.copysign(INSIDE * scale, inward), scale)
 

@@ -275,7 +275,9 @@ class SpreadEstimate:
     def _mean_square(self, decay_rate: FloatArray, visits: FloatArray, penalty: float) -> FloatArray:
         """Of the residuals of the mean iterate on the training rows, over outputs on average, (k, s)."""
         problem, values = self.spectrum.problem, self.spectrum.values
-        learned = (1 - (1 - decay_rate) ** visits[:, np.newaxis, np.newaxis]) * (values / (values + penalty))
+        # Between whole visits a mode that overshoots, with a factor below zero, counts by the size of it.
+        factors = np.abs(1 - decay_rate) ** visits[:, np.newaxis, np.newaxis]
+        learned = (1 - factors) * (values / (values + penalty))
         left = np.square(1 - learned) @ self._explained
         return np.asarray((self._whole - self._explained.sum() + left) / (problem.outputs or 1))
 

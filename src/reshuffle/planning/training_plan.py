@@ -166,6 +166,8 @@ class Plan(Displayed):
         About what the random orders of a single run add.
     safe_steps : (P, B)
         Below which single runs are proven to converge in the mean square, if batches are drawn with replacement.
+    names : tuple of str
+        Names of the columns of X, if it was a DataFrame.
     """
 
     best: PlannedRecipe
@@ -183,6 +185,7 @@ class Plan(Displayed):
     mean_squares: FloatArray
     spreads: FloatArray
     safe_steps: FloatArray
+    names: tuple[str, ...] = ()
 
     @property
     def data(self) -> SimpleNamespace:
@@ -399,10 +402,10 @@ class Plan(Displayed):
         alike = np.divide(np.square(X.T @ y), sizes, out=np.zeros_like(sizes), where=sizes > 0).max(axis=1)
         columns = np.flatnonzero(alike >= 1 - _DETERMINED).tolist()
         if columns:
-            named = f"column{'s' * (len(columns) > 1)} {', '.join(map(str, columns))}"
-            return [
-                f"{named} of X (counted from 0) alone determine{'s' * (len(columns) == 1)} y: check for a leak"
-            ]
+            some = ", ".join(repr(self.names[place]) if self.names else str(place) for place in columns)
+            many = "s" * (len(columns) > 1)
+            which = some if self.names else f"column{many} {some} of X (counted from 0)"
+            return [f"{which} alone determine{'' if many else 's'} y: check for a leak"]
         if self.least_squares.mean_square < _DETERMINED * np.square(y).mean():
             return [
                 "the columns of X determine y almost exactly: check that none of them was computed from it"
@@ -528,7 +531,8 @@ def plan(
     Parameters
     ----------
     X : (n, p), or LeastSquares
-        Rows; or a problem, such as one that a kernel poses, which is planned for as it stands, without y.
+        Rows; or a problem, such as one that a kernel poses, which is planned for as it is, without y. The names of
+        columns of a DataFrame are those in `plan.notes`.
     y : (n,) or (n, t)
         For several outputs the mean over them is what counts.
     batch_sizes : list of int, optional
@@ -587,6 +591,7 @@ def plan(
     search = Search(spectrum, template, **grid, momenta=momenta, of_run=_arrays.flag("of_run", of_run))
     best, *others = search.ranked(verifies)
     least_squares, ridge = _simple_fits(spectrum)
+    names: Any = getattr(X, "columns", None)
     return Plan(
         best=best,
         runners_up=_runners_up(best, others),
@@ -600,6 +605,8 @@ def plan(
         mean_squares=search.mean_squares,
         spreads=search.spreads,
         safe_steps=search.safe_steps,
+        # Columns of a DataFrame without names are numbers.
+        names=tuple(names) if np.ndim(names) == 1 and all(isinstance(name, str) for name in names) else (),
     )
 
 

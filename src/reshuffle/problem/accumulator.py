@@ -57,11 +57,11 @@ _SHOWN = 8
 
 
 class Accumulator:
-    """Least squares on rows that come in pieces, of any number and in any order, and are not kept.
+    """Least squares on rows that arrive in pieces, any number in any order, and are not stored.
 
-    Of each batch its triangular factor is kept, B (p + 1) rows in all. The problem that is made of them has the
+    Only the triangular factor of each batch is stored, B (p + 1) rows in all. The problem made of them has the
     same answers as that of the rows in memory, up to rounding, for all schemes that visit these batches: an
-    orthogonal change of the rows of a batch keeps all that the batch does.
+    orthogonal transformation of the rows of a batch changes nothing that the batch does.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ class Accumulator:
             y = rows.y[:, 0] if self.outputs is None else rows.y
             parts = rows.X, y, rows.counts, rows.offsets, rows.sizes
         named = zip(_NAMES, (_FORMAT, self.batches, self._is_weighted, *parts), strict=True)
-        # Written beside its place, and moved there once it is whole.
+        # Written to a temporary file in the same folder, and renamed once it is complete.
         handle, name = tempfile.mkstemp(prefix=target.name, suffix=".part", dir=target.parent)
         try:
             with os.fdopen(handle, "wb") as file:

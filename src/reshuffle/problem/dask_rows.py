@@ -43,7 +43,7 @@ class DaskRows(RowSource):
 
 
 def opened(X: Any, y: Any) -> tuple[DaskRows, RowSource]:
-    """The blocks of X, and of responses beside them: an array, a collection of Dask, or the names of columns."""
+    """The blocks of X, and the responses y: an array, a collection of Dask, or the names of columns."""
     names = None if _is_array(X) else list(X.columns)
     chosen = None if names is None else response_columns(y, names)
     features = _blocks("X", X)

@@ -153,10 +153,10 @@ class LeastSquares:
         tensors and sparse matrices are taken too, the latter made dense. Or a source of rows that need not fit into
         memory: a numpy memmap, a folder of .npy or of .parquet files (sorted by name), a pyarrow dataset, a Dask
         array or dataframe. Where they are more than 64 MB, or Dask's, they are read in chunks, one pass for all
-        batches of a scheme, and only the statistics of batches are kept.
+        batches of a scheme, and only the statistics of batches are stored.
     y : (n,) or (n, t)
         Responses; of t outputs if they have t columns, each with parameters of its own. The outputs share all that
-        does not depend on y, so that a thousand cost one more product. Beside a source: an array, a source of the
+        does not depend on y, so that a thousand cost one more product. With a source: an array, a source of the
         same kind, or the name of a column (a list of names for several outputs), the other columns being X.
     beta_star : (p,) or (p, t), optional
         The true parameters. Needed for the risk.
@@ -170,8 +170,8 @@ class LeastSquares:
         its number of rows as ever, like torch's (w * loss).mean(). Weights are precisions: the noise in row i then
         has standard deviation noise / sqrt(w_i). X and y hold the rows multiplied by sqrt(w_i).
     in_memory : bool, optional
-        Whether the rows of a source are read into memory, where everything can be asked of them, or in chunks. By
-        default they are up to 64 MB, but never those of Dask.
+        True to read the rows of a source into memory, where every method is available; False for chunks. By
+        default they are read into memory up to 64 MB, but never those of Dask.
 
     Attributes
     ----------
@@ -343,9 +343,9 @@ class LeastSquares:
         K_new : (m, n), optional
             The kernel between new points and the old ones: `run.predict(None, epochs)` is about these.
         X, X_new : (n, d) and (m, d), optional
-            Beside the name of a kernel: the points, and new ones.
+            With the name of a kernel: the points, and new ones.
         **parameters
-            Of the kernel of that name.
+            Parameters of the kernel of that name.
 
         >>> import reshuffle as rs
         >>> x = np.linspace(0, 3, 20)[:, np.newaxis]

@@ -8,7 +8,7 @@ the parameters. So a triangular factor of p + 1 rows represents any number of th
 where X'X would square its condition number.
 
 A penalty on all parameters but some is lambda (I - E E'), with E (p, k) the unit vectors of those. It does not keep
-the row space of X, but it keeps the span of the rows and of E, and so do the visits. That span is E beside the row
+the row space of X, but it keeps the span of the rows and of E, and so do the visits. That span is E and the row
 space V of the *other* columns; in the coordinates (E, V) the penalty is lambda times zeros and ones. Outside of it
 no row sees anything, and all is penalized.
 """
@@ -284,8 +284,8 @@ def reduce(X: FloatArray, y: FloatArray, scale: float, n: int) -> Reduction:
 
     The rank is numerical, with the tolerance of numpy.linalg.matrix_rank: max(n, p) eps times the largest singular
     value. It must discard rounding alone: a row or a column that is small but has a direction of its own is
-    refused, since its fate after many epochs cannot be told. The k rows represent n rows of the data; `scale` is
-    the power of two that X is divided by.
+    refused, since its limit is lost to rounding. The k rows represent n rows of the data; `scale` is the power of
+    two that X is divided by.
     """
     rows, p = X.shape
     basis: FloatArray | None = None
@@ -323,8 +323,8 @@ class Blocks:
     """The per-batch statistics: each batch's rows and responses, in row-space coordinates.
 
     Batch b holds rows[offsets[b]:offsets[b + 1]], and its gradients are divided by divisors[b] = m_b, the number of
-    its rows in the data unless asked otherwise: W_b = scale^2 V rows_b' rows_b V' / m_b. A batch of more than r + 1
-    rows is kept as its triangular factor, so that memory is bounded by B (r + 1)^2 however many rows there are.
+    its rows in the data by default: W_b = scale^2 V rows_b' rows_b V' / m_b. A batch of more than r + 1
+    rows is replaced by its triangular factor, so that memory is bounded by B (r + 1)^2 however many rows there are.
     """
 
     rows: FloatArray
@@ -340,7 +340,7 @@ class Blocks:
 
     @property
     def sizes(self) -> IntArray:
-        """Rows kept of each batch."""
+        """The number of compressed rows of each batch."""
         return np.diff(self.offsets)
 
     @property

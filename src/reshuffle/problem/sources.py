@@ -34,7 +34,7 @@ CHUNK = 1 << 21
 _SHOWN = 10
 """Names of columns in a message."""
 _AHEAD = 1
-"""Chunks, and files, that are read beside the one that is worked on: pyarrow's own choice takes gigabytes."""
+"""Chunks, and files, that are read ahead: pyarrow's own choice takes gigabytes."""
 _SHARE = 0.5
 """Share of the memory that compressed rows may take."""
 _REMEMBERED = 4
@@ -414,7 +414,7 @@ def _file_or_dataset(name: str, value: Any) -> Any:
 
 
 def _responses(y: Any) -> RowSource:
-    """Responses beside rows that have no names of columns."""
+    """Responses for rows whose columns have no names."""
     if isinstance(y, str | os.PathLike) and not Path(y).exists():
         raise ValueError(
             f"y must be an array, or {_KINDS}, since the columns of X have no names, but there is none at "

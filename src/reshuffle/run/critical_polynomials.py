@@ -51,9 +51,9 @@ _MOST_SAMPLES, _MOST_ENTRIES, _MOST_FLOPS = 20, 1e7, 3e9
 """Most samples whose subsets are followed, entries of a layer, and operations at B steps. 14 samples in as many
 dimensions, one per batch, are below; a search, which interpolates several times, takes 5 s for them."""
 _OF_A_CALL = 160.0
-"""Operations that a subset costs beside its products, of matrices that are multiplied many at a time."""
+"""Operations that a subset costs on top of its products, of matrices that are multiplied many at a time."""
 _NEVER = 1e-15
-"""A chance that is none, beside the largest."""
+"""A probability that counts as zero, relative to the largest."""
 
 Kernel = Callable[[float], FloatArray]
 """Whitened kernel K (r, r) at a step, I - Abar = step R'K R: it has the signs of Z however ill-conditioned X is."""

@@ -77,7 +77,7 @@ is usual, since singular values lie close together at the top)."""
 
 
 class CriticalStep(Displayed, float):
-    """A step, with how far it may be off: a number like any other beside that.
+    """A critical step: a float with an error.
 
     Attributes
     ----------
@@ -135,8 +135,8 @@ def critical_step(
 
     Where orders are too many for that, as of more shuffled samples, rates are those of drawn orders, and steps are
     tried 10% apart, and 2% where the rate is above 0.6 and rises, or has just risen. A window of instability wider
-    than 10% of its step is sure to be found. The answer is a number like any other, with its `error` and its
-    `error_kind` beside it: the error reaches from where the rate may be one to where it surely is, and is an
+    than 10% of its step is sure to be found. The result is a float with the attributes `error` and
+    `error_kind`: the error reaches from where the rate may be one to where it surely is, and is an
     estimate where draws leave open whether any step nearby is unstable.
 
     Parameters

@@ -397,7 +397,7 @@ def choice(
 ) -> Choice:
     """The method of the second moments of a run, up to the given ascending epochs.
 
-    The recursion over all orders if it is affordable beside an exact mean. Where orders are too many for it,
+    The recursion over all orders if it is affordable compared with an exact mean. Where orders are too many for it,
     centred maps of drawn orders serve all epochs, if these are alike; otherwise runs are simulated. `squares` says
     whether the map of an epoch may be squared where the state is small.
     """
@@ -483,7 +483,7 @@ def _settling(run: AffineTrajectory, epoch: Epoch | None) -> float:
 def centred_draws(
     run: AffineTrajectory, modes: ModesTrajectory | None, inputs: Inputs | None = None
 ) -> CentredDraws:
-    """No orders yet, beside the mean over all of them as well as it is known; by default nothing enters."""
+    """Centred maps with the mean over all orders and no orders drawn yet; by default with zero inputs."""
     if inputs is None:
         inputs = Inputs(np.zeros(run.space.dimension), given=np.zeros(len(run.blocks.rows)))
     timeline = run.timeline

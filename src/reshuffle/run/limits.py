@@ -70,7 +70,7 @@ class Limit(Displayed):
 
 @dataclass(frozen=True, eq=False)
 class LimitComparison(Displayed):
-    """The limit of a run beside the shifted minimum-norm solution, the limit of full-batch descent.
+    """The limit of a run compared with the shifted minimum-norm solution, the limit of full-batch descent.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ def minimum_norm(problem: LeastSquares, start: FloatArray) -> FloatArray:
 
 
 def compare(problem: LeastSquares, start: FloatArray, limit: Limit) -> LimitComparison:
-    """Put a limit beside the minimum-norm solution from the same start."""
+    """Compare a limit with the minimum-norm solution from the same start."""
     reference = minimum_norm(problem, start)
     with np.errstate(invalid="ignore"):
         difference = limit.parameters - reference

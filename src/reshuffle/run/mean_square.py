@@ -161,9 +161,9 @@ def _from_draws(run: AffineTrajectory, modes: ModesTrajectory | None) -> MeanSqu
 
 
 def is_stable(timeline: Timeline, start: FloatArray | None = None) -> tuple[bool, FloatArray | None]:
-    """True if the mean square converges along a course of random orders on which the mean does.
+    """True if the mean square converges along a trajectory of random orders on which the mean does.
 
-    Beside the answer there is the matrix that gave it, from which that for a step nearby may `start`.
+    Also returns the matrix that decided it, which may be the `start` for a nearby step.
     """
     for of_gain, of_rate in _PATIENCE:
         gain = spread_gain(timeline, decided=1.0, rounds=of_gain, start=start)
@@ -228,5 +228,5 @@ def spread_gain(
             return np.zeros_like(matrix)
         return scales * part.solve(spread)
 
-    # A gain counts beside one: what is far below it is known well enough.
+    # A gain is compared with one: far below it few digits suffice.
     return positive_radius(positive, len(scales), decided, unit=1.0, rounds=rounds, start=start)

@@ -264,7 +264,7 @@ class Epoch:
 class QuadraticForm:
     """a -> (d a)' S (d a), with amplitudes d (r,) >= 0 and S positive semidefinite, or the identity if None.
 
-    Amplitudes are kept apart from S: their squares, which may overflow, are taken together with what they multiply.
+    Amplitudes are stored separately from S: their squares may overflow, unlike the products d a.
     """
 
     amplitude: FloatArray

@@ -329,9 +329,9 @@ class Run:
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Predictions of the mean iterate for new rows X_new (m, p), of shape epochs.shape + (m,) or (m, t).
 
-        With `return_std`, beside it the standard deviation of what single runs say, over their random orders, of
-        the same shape; `covariance(epochs).deviation_error(X_new)` tells how well that is known. None for X_new
-        asks about the new points that a kernel problem was posed with.
+        With `return_std`, also the standard deviation of the predictions of single runs over their random orders,
+        of the same shape; its error is `covariance(epochs).deviation_error(X_new)`. None for X_new means the new
+        points that a kernel problem was posed with.
 
         >>> import reshuffle as rs
         >>> problem = rs.LeastSquares([[1.0], [2.0]], [1.0, 2.0])
@@ -365,7 +365,7 @@ class Run:
 
         Given the responses y of the problem; no truth is needed. Exact where second moments are, by a recursion
         of the covariance itself, and otherwise estimated from simulated runs, with an error. No matrix of size
-        p x p is made unless `.matrix` is asked for: `.factor` (p, r), `.standard_deviations` and
+        p x p is made unless `.matrix` is used: `.factor` (p, r), `.standard_deviations` and
         `.deviation(X_new)` do without. Of several outputs, that of each.
 
         Parameters
@@ -514,7 +514,7 @@ class Run:
         return limits.limit(self._engine, self.risk)
 
     def compare_limit(self) -> LimitComparison:
-        """The limit beside the minimum-norm solution that full-batch descent from the same start ends in."""
+        """Compare the limit with the minimum-norm solution, the limit of full-batch descent from the same start."""
         self._require_end("compare_limit")
         return limits.compare(self.problem, self.start, self.limit())
 
@@ -625,7 +625,7 @@ def descend(
     step : float, list, callable or schedule
         The step of one visit, torch's lr; or
     alpha : float, list, callable or schedule
-        the full-batch step it stands for under the linear scaling rule, step = alpha / B. A list has one step per
+        the equivalent full-batch step under the linear scaling rule, step = alpha / B. A list has one step per
         epoch, and nothing is known beyond; a function is called with 0, 1, 2, ..., the epochs done before it.
         rs.PerVisit goes by visits in place of epochs, and `rs.schedules` has torch's schedulers for both.
     start : (p,) or (p, t), optional
@@ -634,8 +634,8 @@ def descend(
         lambda of an l2 penalty, torch's weight_decay: the gradient of every visit gets lambda * beta added. The
         loss is |y - X beta|^2 / (2n) + lambda |beta|^2 / 2: ridge regression with n * lambda in the usual scaling.
     momentum : float
-        Of the heavy ball, in [0, 1), with a buffer that is kept from visit to visit and from epoch to epoch, as in
-        torch's SGD: v -> momentum v + gradient, beta -> beta - step v.
+        Of the heavy ball, in [0, 1), with a buffer that is carried over between visits and between epochs, as
+        in torch's SGD: v -> momentum v + gradient, beta -> beta - step v.
     nesterov : bool
         Nesterov's momentum as in torch's SGD, which looks ahead: beta -> beta - step (gradient + momentum v), with
         the new v. Needs momentum > 0.

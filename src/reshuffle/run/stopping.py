@@ -118,8 +118,8 @@ def best_epoch(motion: _Motion, forms: "RiskForms", decay_rates: FloatArray, rep
             epoch, risk = float(epochs[best]), float(risks[best])
         return there
 
-    # Epochs twice as far each time, until the slowest mode has converged or overflowed. Where the modes are at each
-    # end is kept: an interval is bounded many times, its ends move once.
+    # Epochs twice as far each time, until the slowest mode has converged or overflowed. The modes at each end
+    # are stored: an interval is bounded many times, its ends move once.
     slowest = np.abs(np.log1p(-np.minimum(np.abs(decay_rates[decay_rates != 0]), 0.5))).min(initial=1.0)
     last = min(1000 / (repeats * max(float(slowest), 1e-300)), _LAST_EPOCH)
     ends = np.r_[0.0, 2.0 ** np.arange(math.ceil(math.log2(max(last, 2))) + 1), np.inf]
@@ -130,7 +130,7 @@ def best_epoch(motion: _Motion, forms: "RiskForms", decay_rates: FloatArray, rep
             boxes = [_boxes(start, end, decay_rates, alternates, sign) for sign in signs]
             bounds = np.min([_lower_bounds(forms, *box) for box in boxes], axis=0)
         is_open = (bounds < risk * (1 - _TOLERANCE)) & (high - low > 1)
-        # Every interval has a price of its own beside that of its modes.
+        # Every interval has a cost of its own, on top of that of its modes.
         spent += int(is_open.sum()) * (64 + len(decay_rates))
         given_up = is_open & ((spent > _BUDGET) | (low >= _LAST_EPOCH))
         error = max(error, risk - float(bounds[given_up].min(initial=risk)))

@@ -58,7 +58,7 @@ class Risk(Displayed):
     Attributes
     ----------
     epochs : array
-        The epochs (or, for gradient flow, the times) asked for.
+        The requested epochs (or, for gradient flow, times).
     frozen : array
         e_0' P_0 Sigma P_0 e_0, of the components that are never learned.
     bias : array

@@ -145,7 +145,7 @@ _DRAWS = 256
 
 
 class ShuffleOnce(Cyclic):
-    """One uniformly random order of the batches of a fixed partition, drawn at the start and kept.
+    """One uniformly random order of the batches of a fixed partition, drawn once at the start.
 
     The mean over the draws of A_tau^k is not the k-th power of a mean, so each order is followed by itself: all of
     them while there are few, a sample of them beyond, in pairs of an order and its reverse; answers then carry the

@@ -30,7 +30,7 @@ class Stages(Scheme):
     Parameters
     ----------
     stages : list of (epochs, scheme)
-        How many epochs each scheme is kept for; None or math.inf, for the last one alone, is "from then on". If the
+        The number of epochs of each scheme; None or math.inf, for the last one alone, is "from then on". If the
         last one ends, nothing is known beyond.
 
     >>> import reshuffle as rs

@@ -65,15 +65,15 @@ class Probe:
         Parameters
         ----------
         run : Run
-            Of `problem`.
+            A run of `problem`.
         epochs : number or array of any shape
         loader : optional
-            Of other samples, such as held-out ones; by default those of the problem.
+            Other samples, such as held-out ones; by default those of the problem.
 
         Returns
         -------
         array of the shape of epochs
-            Of the mean iterate, not the mean of the accuracies of single runs.
+            The accuracy of the mean iterate, not the mean of the accuracies of single runs.
         """
         if self.classes is None:
             raise ValueError("accuracy must be asked of classes, but the targets of this probe are numbers.")

@@ -100,7 +100,7 @@ def require_deterministic(module: Any) -> None:
 
 
 def checked_outputs(made: Any, model: str) -> Any:
-    """Return what a model has computed if it is a tensor of float32 or float64."""
+    """Return the output of a model if it is a tensor of float32 or float64."""
     torch = torch_itself()
     if not isinstance(made, torch.Tensor):
         raise UnsupportedError(

@@ -68,8 +68,8 @@ class Contour:
 def around(lowest: float, highest: float, last: float, beside: AnyArray | None = None) -> Contour:
     """Curve around decay rates between `lowest` and `highest`, for powers up to `last`.
 
-    Rates beyond 2 belong to runs that diverge: the disc grows with the largest |1 - rate|. Complex ones may be
-    `beside` the slit: then the curve is half-way between the farthest of them and the disc.
+    Rates beyond 2 belong to runs that diverge: the disc grows with the largest |1 - rate|. Complex ones, off
+    the slit, are in `beside`: then the curve is half-way between the farthest of them and the disc.
 
     >>> contour = around(0.0, 1.2, 1000.0)
     >>> sums = (contour.powers(np.array([1.0, 10.0, 1000.0])) / (0.3 - contour.nodes)).sum(axis=1)
@@ -87,7 +87,7 @@ def around(lowest: float, highest: float, last: float, beside: AnyArray | None =
     slit = math.tanh(half)
     parameter = slit**4
     quarter, other = float(scipy.special.ellipk(parameter)), float(scipy.special.ellipkm1(parameter))
-    # Heights above the slit of the rates beside it, by Carlson's form of the inverse elliptic sine.
+    # Heights of the complex rates above the slit, by Carlson's form of the inverse elliptic sine.
     place = (1 - beside) / radius
     sines = (place - centre) / (1 - centre * place) / slit
     heights = (sines * scipy.special.elliprf(1 - sines**2, 1 - parameter * sines**2, 1.0)).imag

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from reshuffle.run.run import Run
 
 KEPT = 1 << 26
-"""Residuals that are kept at most."""
+"""The largest number of residuals that are stored."""
 
 
 class Splitter(Protocol):

@@ -113,7 +113,7 @@ def leave_one_out(
 
     All else stays as it is, the divisor of its batch included. Under `GroupReshuffling` samples are left out:
     each row is predicted by the run without its sample. For the full batch, draws with replacement, some
-    shuffled batches and orders that are kept it is exact, by a contour integral that costs about as much as the
+    shuffled batches and fixed orders it is exact, by a contour integral that costs about as much as the
     modes; for up to 14 to 20 rows that are visited one by one, from all of their orders. For more batches and
     for shuffled samples there are formulas that neglect little, and drawn orders where that is not little;
     everything else is run once per row where that is affordable, and in ten folds where not. `method` tells

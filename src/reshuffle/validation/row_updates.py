@@ -75,7 +75,7 @@ class Formula:
     """A formula that leaves out rows, or units of several rows.
 
     `error` takes the residuals of any source, and weights (m,) of their squares, to the error (epochs, t) of their
-    sum; `sizes` (n,) are the errors of rows beside each other.
+    sum; `sizes` (n,) are the errors of rows relative to each other.
     """
 
     name: str

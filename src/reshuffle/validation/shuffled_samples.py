@@ -103,7 +103,7 @@ class CavityUpdates:
 
     @property
     def is_small(self) -> bool:
-        """True if what is neglected is small beside what is not: errors are known to first order in it."""
+        """True if the neglected terms are relatively small: errors are known to first order in them."""
         return bool(max(self._of_mean, float(self._shares.max(initial=0.0))) <= _SMALL)
 
     def _learned_without(self) -> FloatArray:

@@ -189,7 +189,7 @@ class Visiting:
     still: FloatArray  # K_0 (parts, parts, k), made of diagonal blocks
     entry: FloatArray  # (parts,): P = entry (x) I; Q takes the first part
     weight: float  # w, of a sample in the mean of a visit
-    last: float  # weight of the last visit beside the others: less than one if its batch alone is cut short
+    last: float  # weight of the last visit relative to the others: less than one if its batch alone is cut short
     steps: int  # B
     size: int = 1  # rows of a sample, which are always visited together: then u_i is a matrix U_i of them
 
@@ -339,7 +339,7 @@ class SelfResponses:
             gamma = diagonals @ self._squares.T
         else:
             gamma = np.stack([self._own(self._samples * diagonal) for diagonal in diagonals])
-        # Beside its diagonal Gamma consists of few matrices, times functions of the visit.
+        # Off its diagonal Gamma consists of few matrices, times functions of the visit.
         _, terms = without_diagonal(influence, self._tolerance * float(np.abs(gamma).max(initial=0.0)))
         for shape, matrix in terms:
             images = self._samples @ matrix.reshape(influence.shape[1:])

@@ -176,7 +176,7 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float, spares: bool)
     )  # fmt: skip
     tolerance, of_groups = cavity_tolerance(rtol), None
     if size > 1:
-        # What is neglected is known beforehand, and rounds must not show beside it.
+        # What is neglected is known beforehand, and the error of the rounds must be small relative to it.
         of_groups = _of_groups(visiting)
         missed = root_mean_square(shares_of(visiting.rows, visiting.rows, of_groups))
         tolerance = min(tolerance, max(_OF_GROUPS * missed, _FINEST))

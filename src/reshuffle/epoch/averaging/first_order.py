@@ -41,7 +41,7 @@ class SingleModes:
 
         s = h + m * h,   K = w p * (1 + s - g),   N = K + (e / n) (g * (s - g) + s * g),   p(t) = (1 - w x)^t.
 
-    Of states of one part with nothing beside the samples, whose rows are orthonormal; the modes, of decay rates
+    For states of one part with nothing but the samples, whose rows are orthonormal; the modes, of decay rates
     (m,), are not necessarily those of the visits.
     """
 
@@ -157,7 +157,7 @@ class FirstOrder:
     between: FloatArray  # what is between the modes in the mean over the visits of N_t (k, k)
     self_response: FloatArray  # rho_i(t + 1) at the nodes (q, n)
     left_out: float  # what is of second order, relative to the decay rates: an estimate
-    suffices: bool  # whether that is small beside the tolerance
+    suffices: bool  # whether that is small relative to the tolerance
 
     def modifier(self, sample: int) -> FloatArray:
         """The kernel (k, k) of the mean of the visits before the visit to a sample, I - Y K."""

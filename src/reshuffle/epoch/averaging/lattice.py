@@ -270,7 +270,7 @@ def over_parameters(blocks: Blocks, step: float) -> MeanMap:
 
 
 def _without(taken: FloatArray) -> FloatArray:
-    """I - taken, in the memory of what is taken: beside the layers of the lattice an identity is too much."""
+    """I - taken, in place: next to the layers of the lattice an identity takes too much memory."""
     np.negative(taken, out=taken)
     taken.flat[:: len(taken) + 1] += 1
     return taken

@@ -51,7 +51,7 @@ _STACKED_ENTRIES, _VISITED_ENTRIES = 1 << 16, 1 << 20
 """Numbers of the largest layer of subsets (what leaves the cache takes three times as long), and of the kernels of
 blocks, at a time."""
 _OF_A_PRODUCT = 300.0
-"""Operations that a product of small matrices costs beside its own."""
+"""Overhead of a product of small matrices, in operations."""
 _EXPLODES = 2.0
 """A growth per epoch beyond which nobody waits for digits."""
 _ROUNDING = 1e-14
@@ -238,8 +238,8 @@ def _backwards(
 def scaled_losses(left: FloatArray, right: FloatArray, kernels: FloatArray) -> FloatArray:
     """D = L K R for kernels (..., d, d), as small to the right as to the left.
 
-    No mode is so slow beside the fastest that its eigenvalue is lost to rounding: the share of error of a slow mode
-    does not depend on how slow it is.
+    No mode is so slow relative to the fastest that its eigenvalue is lost to rounding: the relative error of a
+    slow mode does not depend on its decay rate.
     """
     roots = np.sqrt(left) * np.sqrt(right)
     roots = np.maximum(roots, _SMALLEST_ROOT * roots.max(initial=0.0) * (left > 0))

@@ -1,4 +1,4 @@
-"""The cavity equation for samples that are read in chunks: one pass over them per round, and two beside.
+"""The cavity equation for samples that are read in chunks: one pass over them per round, and two more.
 
 In each chunk the self responses of its samples are computed and the Gram matrices that they weigh are added up;
 nothing is stored per sample. The mean map is known from inner products between the features u_i, the entries E_i

@@ -1,7 +1,7 @@
 """Second moments of an average of the iterates, at the requested epochs, infinity included.
 
-Given the inputs zeta, the mean of the error state z over orders is C zeta, C = E z zeta'. Beside M = E z z' and C
-the average a is followed without its own mean given zeta, by V_za = E z a' and V_aa = E a a'. An epoch does
+Given the inputs zeta, the mean of the error state z over orders is C zeta, C = E z zeta'. In addition to M = E z z'
+and C, the average a is followed without its own mean given zeta, by V_za = E z a' and V_aa = E a a'. An epoch does
 
     V_za -> left A V_za + X,    V_aa -> left^2 V_aa + left (S V_za + V_za'S') + Y,
 
@@ -128,7 +128,7 @@ class AveragedMoments:
         return _Joint(joint[:d, :d], mean[:d], beside[:d], _symmetric(beside[d:]))
 
     def _affine_map(self, now: _Joint) -> EpochMap:
-        """The epoch of V_za and half of V_aa (d + r, r) beside a stationary state."""
+        """The epoch of V_za and half of V_aa (d + r, r) for a stationary state."""
         d, r, loss = self.d, self.rank, self.timeline.with_inputs(0, None, averages=True).loss
         alone = now._replace(mixed=np.zeros((d, r)), average=np.zeros((r, r)))
         added = self._after(self.average.start, alone)
@@ -141,7 +141,7 @@ class AveragedMoments:
 
     @cached_property
     def _end(self) -> tuple[_Joint, float]:
-        """The limit of the state with nothing averaged beside it, and its relative error."""
+        """The limit of the state without its average, and its relative error."""
         begin = self._begin
         moments = np.hstack([begin.second, begin.mean])
         second, mean, error = stationary(self.timeline.plain, self.inputs, moments)

@@ -197,7 +197,7 @@ class CentredMaps:
 
 
 class _Drawn(NamedTuple):
-    """D_t (k, d, d), what enters beside it (k, d, d + 1), and the sum of its own squares (d, d), of some orders."""
+    """D_t (k, d, d), its inputs (k, d, d + 1), and the sum of its own squares (d, d), of some orders."""
 
     maps: FloatArray
     pushes: FloatArray
@@ -351,7 +351,7 @@ class CentredDraws:
     ) -> Answer:
         """The answer of so many orders that its error is small enough, or a tenth of the budget is spent.
 
-        Beside the answer `found` returns by how much its error is too large.
+        `found` returns the answer, and the factor by which its error is too large.
         """
         more, left = first, max(_SHARE_OF_BUDGET * budget, A_SECOND)
         with few_threads(len(self.basis)):
@@ -412,7 +412,7 @@ class _State(NamedTuple):
 
     @property
     def path(self) -> FloatArray:
-        """(G, m) (d, d + 1), beside which pushes differ."""
+        """(G, m) (d, d + 1), by which pushes are multiplied."""
         return np.column_stack([self.sums, self.mean])
 
 

@@ -174,7 +174,7 @@ class _Step:
 
 
 Entry: TypeAlias = Callable[[int, int], tuple[IntArray, FloatArray]]
-"""(batch, slot) -> the states that a visit adds to, beside what it does to all of them, and what it adds."""
+"""(batch, slot) -> the states that a visit adds to, on top of its map of all states, and what it adds."""
 
 
 class EpochMoments:
@@ -410,7 +410,7 @@ def epoch_moments(timeline: Timeline, inputs: Inputs, epoch: int = 0) -> EpochMo
 
 
 class DrawnSteps(EpochMoments):
-    """One epoch of steps that draw their rows from all of them: beside the mean step there is its covariance.
+    """One epoch of steps that draw their rows from all rows: the mean step plus its covariance.
 
     With residuals rho = X e - eta the gradient of a drawn row has the covariance X' diag(E rho_i^2) X / n - E g g'
     around g = X'rho / n. That of the mean of m rows is a share of it, which the scheme declares: 1 / m if they are
@@ -426,7 +426,7 @@ class DrawnSteps(EpochMoments):
         return np.asarray(self.visits.unit.T @ self.visits.unit / self.walk.n)
 
     def drawn(self, slot: int, current: FloatArray, source: Source | None) -> FloatArray:
-        """The covariance (1, d, s, d) that drawing adds to a visit, beside the second moments before it."""
+        """The covariance (1, d, s, d) that drawing adds to a visit, given the second moments before it."""
         r, n, U, W = self.rank, self.walk.n, self.visits.unit, self._gram
         second = current[0, :r, :, :r]
         if isinstance(source, CentredSource):

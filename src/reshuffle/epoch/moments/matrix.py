@@ -157,11 +157,11 @@ class FarMoments:
         return np.asarray(cross / units)
 
     def _joint_map(self, kernel: FloatArray) -> EpochMap:
-        """The epoch of M, G and the mean, as one affine map; what enters M beside each of them is linear in it."""
+        """The epoch of M, G and the mean, as one affine map; the inputs of M are linear in them."""
         d, grades, size, identity = self._d, self._moments.grades, self._packing.size, np.eye(self._d)
         beside = d * d * self._is_noisy + d
         sizes = np.add.outer(grades, grades)[self._packing.upper]
-        # Probes are as large as what enters beside them, lest one be lost in the rounding of the other.
+        # Probes are as large as the constant inputs, lest one be lost in the rounding of the other.
         probes = np.ones(beside)
         probes[-d:] = float(np.abs(grades * self._entries[:, 0]).max(initial=0.0)) or 1.0
         full, entries = np.zeros((size + beside, size + beside)), np.zeros((size + beside, 1))

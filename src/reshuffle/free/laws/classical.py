@@ -111,7 +111,7 @@ class FreeMeixner(Law):
 
     @cached_property
     def measure(self) -> Measure:
-        """The law as quadrature panels, which know what rounding a point beside an edge does to the density."""
+        """The law as quadrature panels, with the rounding errors of the density near the edges."""
         return Measure(self._density_and_error, self.support, self.atoms)
 
     def _density_and_error(self, t: Real) -> tuple[Real, Real]:

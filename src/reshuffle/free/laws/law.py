@@ -231,7 +231,7 @@ class Affine(Law):
         return self._reflected(self.base._cauchy_derivative, z) / self.factor**2
 
     def _reflected(self, function: Any, z: Complex) -> Complex:
-        # A negative factor swaps the half-planes: on the cut the limit from above must be asked for as such.
+        # A negative factor swaps the half-planes: on the cut the limit must be taken from above explicitly.
         inner = self._preimage(z)
         if self.factor > 0:
             return np.asarray(function(inner))

@@ -22,7 +22,7 @@ MOST = 64
 
 @dataclass(frozen=True)
 class Piece:
-    """An interval of x on which f is monotone, its ends' images, and whether f stands still on it."""
+    """An interval of x on which f is monotone or constant, and the images of its ends."""
 
     low: float
     high: float
@@ -179,7 +179,7 @@ class Pushforward(Law):
 
     @cached_property
     def atoms(self) -> Pairs:
-        """The images of the atoms, and the mass on which f stands still."""
+        """The images of the atoms, and the mass on which f is constant."""
         found: dict[float, float] = {}
         for place, mass in self.base.atoms:
             value = float(self._values(np.array([place]))[0])

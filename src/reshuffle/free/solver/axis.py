@@ -46,7 +46,7 @@ FEWEST = 24
 SURE = 1e-8
 """Error of what neighbours led to, in units in which the spectrum has size one, beyond which it does not count."""
 LARGEST = 1_000_000
-"""Numbers that are kept."""
+"""The largest amount of numbers in memory."""
 DARK = 1e-9
 """Imaginary part of the trace, in the same units, of what is outside of the spectrum."""
 NEAR_FOLD, ALIKE = 1e-3, 0.3
@@ -58,7 +58,7 @@ MANY = 600
 CROWD = 2 * NODES
 """Points on a piece that are worth one; fewer are solved one by one."""
 TAIL, NOISE = 1e-13, 1e-11
-"""Last coefficients, and errors at the nodes, beside the largest value, up to which a series stands."""
+"""Last coefficients, and errors at the nodes, relative to the largest value, up to which a series is accepted."""
 
 Solve = Callable[[Real], tuple[Complex, Real]]
 
@@ -71,7 +71,7 @@ class KnownSolutions:
     points, unknowns : (n,) and (n, unknowns)
         Sorted.
     edges : (m,)
-        Where the spectrum ends, sorted. Beside one the unknowns are analytic in the root of the distance to it.
+        The ends of the spectrum, sorted. Near one the unknowns are analytic in the root of the distance to it.
     folds : (k,)
         The edges at which the unknowns are known: there the Jacobian is singular.
     """
@@ -90,7 +90,7 @@ class KnownSolutions:
         return order
 
     def mark(self, edges: Real) -> None:
-        """Interpolate beside these points in the root of the distance to them."""
+        """Interpolate near these points in the root of the distance to them."""
         self.edges = np.unique(np.concatenate([self.edges, edges]))
 
     def add_folds(self, edges: Real, unknowns: Complex) -> None:
@@ -102,7 +102,7 @@ class KnownSolutions:
         self._merge()
 
     def remove(self, edges: Real) -> None:
-        """Take back what was marked."""
+        """Forget these edges and folds."""
         kept = ~np.isin(self.folds, edges)
         self.folds, self.fold_unknowns = self.folds[kept], self.fold_unknowns[kept]
         self.edges = self.edges[~np.isin(self.edges, edges)]
@@ -347,15 +347,15 @@ class AxisSolver:
 
     One point in a few is followed from above. Between them the unknowns are interpolated, and Newton's method ends
     what interpolation began. A point is taken from its neighbours only where two interpolants of different degree
-    agree and Newton's method then moves them by no more than they differ: beside an edge, a gap or a singularity
-    they do not. Regular edges are found as folds then, beside which the unknowns are analytic in the root of the
-    distance; beside all others the path is followed.
+    agree and Newton's method then moves them by no more than they differ: near an edge, a gap or a singularity
+    they do not. Regular edges are then found as folds, near which the unknowns are analytic in the root of the
+    distance; near all others the path is followed.
 
     Parameters
     ----------
     system : PencilSystem
     corner : int
-        Rows of the resolvent that are asked for.
+        The number of rows of the resolvent that are returned.
     """
 
     def __init__(self, system: PencilSystem, corner: int):
@@ -371,7 +371,7 @@ class AxisSolver:
         return self.known.points
 
     def solve(self, x: Real) -> AxisSolution:
-        """Return the resolvent's corner at real points (n,); points that were asked for before are remembered."""
+        """Return the resolvent's corner at real points (n,); points solved before are remembered."""
         before = self.steps
         result = _Gathered(len(x), self.corner, self.system.unknowns)
         waiting = self._remembered(x, result)
@@ -505,7 +505,7 @@ class ChebyshevCache:
     """Values of a function that is analytic almost everywhere on the axis: from series where it is.
 
     The range of the points is halved until a series of 20 terms has converged on a piece, or too few points are
-    left on it to be worth one: beside edges, atoms and singularities nothing is interpolated.
+    left on it to be worth one: near edges, atoms and singularities nothing is interpolated.
 
     Parameters
     ----------

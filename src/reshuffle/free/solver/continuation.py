@@ -36,8 +36,8 @@ _WEIGHTS = (chebyshev.chebvander([0.0], 11) @ np.linalg.inv(chebyshev.chebvander
 RELIABLE = 1e-5
 """Error of a value, relative to its size or to one, beyond which it is not given."""
 _DOUBTFUL = 1e-9
-"""The same, beyond which its neighbours are asked: beside a point at which the joint system is singular and G is
-not, a value is good to 1e-13 or to 1e-9, as the last bits of a matrix product happen to be."""
+"""Error beyond which a value is checked by its neighbours: near a point at which the joint system is singular and G
+is not, a value is good to 1e-13 or to 1e-9, as the last bits of a matrix product happen to be."""
 
 Solve = Callable[[Complex], tuple[Complex, Real]]
 

@@ -362,7 +362,7 @@ class Transform(ABC):
     def derivatives(self, known: Any, points: int, rank: int) -> tuple[Complex, Complex | None]:
         """Return the derivatives along g and along H as matrices over the entries, (points, rank^2, rank^2).
 
-        None stands for zero.
+        None means zero.
         """
         units = np.eye(rank * rank, dtype=complex).reshape(1, -1, rank, rank)
         units = np.broadcast_to(units, (points, *units.shape[1:]))
