@@ -154,6 +154,10 @@ def test_the_plan_shown_is_that_of_the_lines(source, capsys):
     plan = executed(shown.programs[LINES])["plan"]
     assert f"learning rate {plan.best.step:.3g}, " in shown.sentence
     assert shown.facts["Test error (mean square)"] == f"{plan.test_error:.4g}"
+    assert plan.notes
+    assert [note.lower().rstrip(".") for note in plan.notes] == [
+        remark.lower().rstrip(".") for remark in shown.remarks[2 : 2 + len(plan.notes)]
+    ]
 
 
 @pytest.mark.slow

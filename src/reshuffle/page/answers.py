@@ -222,8 +222,6 @@ def message(answer: Answer, tab: Tab) -> dict[str, Any]:
         "refused": answer.is_refusal,
         "final": answer.is_final,
         "charts": [asdict(chart) for chart in answer.charts],
-        "offers": {f"{tab.name}_{name}": list(options) for name, options in answer.offers.items()},
-        "chosen": {f"{tab.name}_{name}": choice for name, choice in answer.chosen.items()},
         "html": str(parts),
     }
 

@@ -66,6 +66,16 @@ def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool)
 
     async def show(question: Question, answer: Answer, *, is_late: bool = False) -> None:
         await session.send_custom_message("answer", message(answer, question.tab) | {"late": is_late})
+        if question is newest and answer.offers:
+            update(question.tab, question.values, answer)
+
+    def update(tab: Tab, values: dict[str, Any], answer: Answer | None) -> None:
+        """Give inputs their values: all, or those that an answer offers names of columns to."""
+        for one in tab.inputs:
+            if one.is_bookmarked and (answer is None or one.name in answer.offers):
+                key, names = f"{tab.name}_{one.name}", answer.offers[one.name] if answer else ()
+                chosen = answer.chosen.get(one.name, "") if answer else ""
+                session.send_input_message(key, one.update(key, values[one.name], names, chosen))
 
     @reactive.calc
     def upload() -> str | None:
@@ -120,6 +130,13 @@ def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool)
                 await show(found, answer, is_late=True)
                 if not answer.is_final:
                     later.invoke(found, stage + 1)
+
+    @reactive.effect
+    @reactive.event(inputs.example)
+    def _() -> None:
+        # The link that resets all inputs is an example without a name.
+        tab = TABS.get(inputs.tab(), limit.TAB)
+        update(tab, tab.defaults | dict(tab.examples.get(str(inputs.example()), {})), None)
 
     @reactive.effect
     @reactive.event(inputs.stop)
@@ -277,7 +294,6 @@ def _panel(tab: Tab, values: dict[str, Any], is_chosen: bool) -> Tag:
         class_="inputs",
         aria_label=f"{tab.title}: inputs",
         autocomplete="off",
-        data_defaults=json.dumps(tab.defaults),
         data_largest=str(LARGEST_FILE),
     )
     return tags.section(
@@ -291,7 +307,7 @@ def _panel(tab: Tab, values: dict[str, Any], is_chosen: bool) -> Tag:
             class_="below",
         ),
         id=f"panel-{tab.name}",
-        class_="panel busy",
+        class_="panel",
         role="tabpanel",
         aria_labelledby=f"tab-{tab.name}",
         aria_busy="true",

@@ -32,6 +32,10 @@ class Input:
         """Return the native element; `attributes` are those that all inputs have."""
         raise NotImplementedError
 
+    def update(self, key: str, value: Any, names: Sequence[str], chosen: str) -> dict[str, Any]:
+        """Return what Shiny's binding in the browser is sent to take a value, and to offer names of columns."""
+        return {"value": value}
+
     def refuse(self, allowed: str, value: Any) -> ArgumentError:
         """Return the error for a value, quoted in short."""
         text = repr(value)
@@ -157,6 +161,13 @@ class Column(Input):
         """Return a list that holds what is chosen now."""
         return tags.select(attributes, tags.option(value or "the last column", value=value, selected=""))
 
+    def update(self, key: str, value: Any, names: Sequence[str], chosen: str) -> dict[str, Any]:
+        """Return the names with the chosen one among them, whose value is empty where the data suggest it."""
+        chosen = chosen or "the last column"
+        names = names if chosen in names else [chosen, *names]
+        options = [tags.option(name, value=value if name == chosen else name) for name in names]
+        return {"options": str(TagList(options)), "value": value}
+
 
 @dataclass(frozen=True)
 class Columns(Input):
@@ -176,19 +187,27 @@ class Columns(Input):
 
     def element(self, attributes: Attributes, value: Any) -> Tag:
         """Return boxes to tick behind a heading, in the form that Shiny's binding for groups of boxes reads."""
-        key = attributes["id"]
-        boxes = [
-            tags.label(tags.input(type="checkbox", name=key, value=name, checked=""), tags.span(name))
-            for name in value
-        ]
         group = tags.div(
             attributes,
-            tags.div(boxes, class_="shiny-options-group"),
+            self._boxes(str(attributes["id"]), value, value),
             class_="shiny-input-checkboxgroup",
             role="group",
             aria_label=self.label,
         )
         return tags.details(tags.summary(self.label), group)
+
+    def update(self, key: str, value: Any, names: Sequence[str], chosen: str) -> dict[str, Any]:
+        """Return boxes for all names."""
+        return {"options": str(self._boxes(key, names, value)), "value": list(value)}
+
+    @staticmethod
+    def _boxes(key: str, names: Sequence[str], ticked: Sequence[str]) -> Tag:
+        boxes = [
+            tags.input(type="checkbox", name=key, value=name, checked="" if name in ticked else None)
+            for name in names
+        ]
+        labels = [tags.label(box, tags.span(name)) for box, name in zip(boxes, names, strict=True)]
+        return tags.div(labels, class_="shiny-options-group")
 
 
 @dataclass(frozen=True)

@@ -184,6 +184,7 @@ def _planned(data: "Data", values: Mapping[str, Any], verify: bool) -> Answer:
         f"{number(deviation)}. It costs {_count(best.epochs, 'epoch')} of {_count(visits, 'step')} each.",
         f"Least squares, to which training leads in the end, has {_against(plan.least_squares.mean_square, best)}; "
         f"ridge with the best penalty has {_against(plan.ridge.mean_square, best)}.",
+        *(f"{note[0].upper()}{note[1:]}{'' if note.endswith('.') else '.'}" for note in plan.notes),
     ]
     return Answer(
         sentence,
