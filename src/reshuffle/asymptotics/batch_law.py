@@ -29,9 +29,9 @@ from reshuffle.run.modes import Epoch
 from reshuffle.schemes import RandomReshuffling
 
 _ENTRIES = 60_000
-"""Of the sampled X whose eigenvalues tell where to look for the support."""
+"""Entries of the sampled X whose eigenvalues locate the support."""
 _USUAL_STEPS, _STEPS_OF_DECADES = 4_000, 800
-"""Of Newton's method at all points that support and measure usually need, and for how far they go beyond one."""
+"""Newton steps that support and measure usually need, and per squared decade of the spectrum's size beyond one."""
 _STEP, _STEP_PER_ENTRY = 1e-5, 1.5e-7
 """Seconds of one such step, measured on one core: for itself, and per entry of its Jacobian."""
 _VISIT, _VISIT_PER_ENTRY, _VISIT_PER_PRODUCT = 3e-5, 6e-8, 2e-9
@@ -39,9 +39,9 @@ _VISIT, _VISIT_PER_ENTRY, _VISIT_PER_PRODUCT = 3e-5, 6e-8, 2e-9
 _VISITS, _VISITS_OF_ENDS = 30, 2_000
 """Evaluations that a point off the axis takes, and as many as the search for both ends of the spectrum costs."""
 _SHARE = 0.4
-"""Of what single points are expected to cost, and of the budget, that may be spent on series around intervals."""
+"""Share of the expected cost of single points, and of the budget, that series around intervals may cost."""
 _FOREVER = 2.0**53
-"""Epochs after which the last mode has faded."""
+"""Epochs after which the last mode has decayed."""
 _POINTWISE = 20
 """Unknowns, those of four batches, up to which single points on the axis are solved one by one, to all digits."""
 _LOOKING = 4

@@ -23,11 +23,11 @@ from reshuffle.free.progress import working
 _NODES = 20
 """Steps at which curves are computed."""
 _FINE = 400
-"""Steps at which their interpolants are looked at."""
+"""Steps at which their interpolants are evaluated."""
 _AROUND, _FLAT = 3, 3.0
 """Neighbours on either side through which a spline goes, and how much larger their logarithms may be."""
 _APART, _TRIED = 0.05, 3
-"""How far apart, in the logarithm, steps are that are looked at again, and how many of them."""
+"""Logarithmic distance of the steps that are refined, and their number."""
 _NEARBY = 0.01
 """Relative distance of the steps by which the best one is judged."""
 _ROUNDS = 4

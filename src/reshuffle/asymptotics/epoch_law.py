@@ -132,7 +132,7 @@ class SpectralGrid:
     ----------
     panels : Panels
     series : (rows, panels, degrees)
-        Of density dx/ds of each measure.
+        Chebyshev coefficients of density dx/ds of each measure.
     """
 
     panels: Panels

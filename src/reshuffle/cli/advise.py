@@ -109,7 +109,10 @@ def advise(
     if test is not None and Path(test).exists() and Path(data).exists() and Path(test).samefile(data):
         raise InputError(f"{{test}} must hold other rows than {{data}}, but both are the file {test!r}.")
     read = read_for_advice(data, target, drop, one_hot, fill)
-    held_out = None if test is None else _held_out(read, test)
+    held_out = None
+    if test is not None:
+        _require_names(test)
+        held_out = read.held_out(test, allow_more=True)
     if sizes is not None and max(sizes) > len(read.X):
         raise ArgumentError(
             "batch_size", f"be at most {len(read.X)}, the rows of {data}", f"it is {max(sizes)}"
@@ -130,11 +133,10 @@ def read_for_advice(
     """Read a table with names of columns; what nothing can be learned from is refused by name."""
     import numpy as np
 
-    _require_names(path)
+    names = _require_names(path)
     if not target:
-        names = reader.read_table(path).names
         raise InputError(f"{{target}} must name the column of {path} to be predicted, one of {some(names)}.")
-    if len(reader.read_table(path).names) < 2:
+    if len(names) < 2:
         raise InputError(f"{path} must have a column beside {{target}} to learn from, but it has one alone.")
     data = reader.read(path, target, drop, one_hot, fill)
     if len(data.X) < _FEWEST_ROWS:
@@ -165,8 +167,8 @@ def read_for_advice(
     return data
 
 
-def _require_names(path: str) -> None:
-    """Refuse files whose columns have no names."""
+def _require_names(path: str) -> list[str]:
+    """The names of columns; files without are refused."""
     endings = "".join(Path(path).suffixes[-2:]).lower()
     if path != reader.STANDARD_INPUT and not endings.endswith((".csv", ".tsv", ".gz", ".parquet")):
         raise InputError(
@@ -180,11 +182,7 @@ def _require_names(path: str) -> None:
             f"{path} must name its columns in its first line, which is {table.separator.join(cells)[:60]!r}; "
             "write such a line above it."
         )
-
-
-def _held_out(data: Data, test: str) -> tuple["FloatArray", "FloatArray"]:
-    _require_names(test)
-    return data.held_out(test, allow_more=True)
+    return table.names
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,9 +41,9 @@ class Pencil:
     corner : int
         The size of the block ``00``, the dimension of the expression's own matrix coefficients.
     scales : (m,)
-        What each variable is divided by.
+        The divisor of each variable.
     factor, shift : float
-        How the Schur complement is turned into the expression.
+        The affine map from the Schur complement to the expression.
     """
 
     coefficients: Complex

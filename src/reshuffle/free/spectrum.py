@@ -78,12 +78,12 @@ def spectrum(expression: Expression | str, /, budget: float = BUDGET, **laws: La
     Parameters
     ----------
     expression : Expression or str
-        Of the variables of one call of `variables`; or a text, as `parse` takes it.
+        In variables of one call of `variables`; or a text, as `parse` takes it.
     budget : float
         Seconds of one core, estimated, that finding support and measure may cost before it is given up with a
         ConvergenceError.
     **laws : Law or Element
-        Of the variables of a text, by their names.
+        The laws of the variables of a text, by their names.
 
     Returns
     -------
