@@ -43,10 +43,10 @@ class CriticalBatch:
     critical : float
         fewest_samples / fewest_steps: where steps and samples are both about twice their least.
     error : float
-        How far `critical` may be off, by the errors of both.
+        Error of `critical`, from the errors of both.
     steps_error : (b,)
-        How far `steps` may be off: what half as many groups of eigenvalues change, and how far they are narrowed
-        down.
+        Error of `steps`: the change with half as many groups of eigenvalues, and the width of the search's last
+        bracket.
     error_kind : str
         "estimate".
     """
@@ -197,8 +197,8 @@ class Frontier:
     size, steps, risk : (c,)
         The best model size p, the steps of training it gets, and the risk, that of the features left out included.
     error : (c,)
-        How far `risk` may be off: what grouped eigenvalues may do to it (a bound), plus what the grid of sizes and
-        the parabola through its best three may (an estimate).
+        Error of `risk`: that of grouped eigenvalues (a bound), plus that of the grid of sizes and the parabola
+        through its best three (an estimate).
     error_kind : str
         "estimate".
     risk_exponent, size_exponent : float
@@ -266,7 +266,7 @@ def compute_frontier(
     Parameters
     ----------
     spectrum, source : PowerLaw
-        Of infinite size.
+        Power laws of infinite size.
     batch_size : int >= 1
     step : float > 0
         A convergent one; with label noise the risk does not fall below its limit at this step.

@@ -35,10 +35,10 @@ class ParameterCovariance:
     epochs : array
         The requested epochs.
     error : array
-        How far the matrix may be off in the Frobenius norm, of the shape of `epochs`.
+        Error of the matrix in the Frobenius norm, of the shape of `epochs`.
     error_kind : str
-        In which sense: "exact", "confidence 99%" where runs or orders were sampled, "estimate" for what is
-        left of the iteration for a fixed point.
+        Kind of the error: "exact", "confidence 99%" where runs or orders were sampled, "estimate" for the
+        remainder of a fixed-point iteration.
     problem : LeastSquares
 
     >>> import reshuffle as rs
