@@ -45,7 +45,7 @@ _FOREVER = 2.0**53
 _POINTWISE = 20
 """Unknowns, those of four batches, up to which single points on the axis are solved one by one, to all digits."""
 _LOOKING = 4
-"""Batches that stand for more where gaps are looked for."""
+"""Largest number of batches in the search for gaps, in place of more."""
 _CHUNK = 4_000_000
 """Numbers that the Jacobians of the points solved together may hold."""
 
@@ -268,7 +268,7 @@ class BatchLaw(EpochLaw):
 
     @cached_property
     def _structure(self) -> tuple[tuple[tuple[float, float], ...], Measure]:
-        """The support and the law on it, looked for on finer and finer grids until no mass is missing."""
+        """The support and the law on it, by searches on finer and finer grids until no mass is missing."""
         if self._series is not None:
             support = tuple((piece.low, piece.high) for piece in self._series.pieces)
             return support, self._measure_on(support)
@@ -437,7 +437,7 @@ def batch_spectrum(
 
 
 _STRIDE = 0.12
-"""Relative distance of neighbouring steps at which the ends of the spectrum are looked at."""
+"""Relative distance of neighbouring steps at which the ends of the spectrum are computed."""
 _AT_ZERO = 1e-11
 """Relative to the spectrum, how far below zero rounding may put an end that is there."""
 

@@ -84,7 +84,7 @@ class FewEpochs:
         return Parts(alphas, self.epochs, bias, variance)
 
     def best(self, low: float, high: float) -> Found:
-        """The best step between two, looked at again wherever the curves through the others have their minimum."""
+        """The best step between two, refined wherever the curves through the others have their minimum."""
         logarithms = (math.log(low) + math.log(high)) / 2 + (math.log(high) - math.log(low)) / 2 * _chebyshev
         parts = self.parts(np.exp(logarithms))
         promising = interpolated(parts, self.setting.signal, self.setting.noise)

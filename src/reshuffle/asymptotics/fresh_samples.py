@@ -518,7 +518,7 @@ class FixedPoint:
         return OnePassStability(kappa < 1, kappa, self.critical_step(), grows)
 
     def limit(self, step: float, noise: float) -> tuple[float, float]:
-        """R_inf = noise^2 kappa / (1 - kappa), inf where it does not settle, and how far it may be off.
+        """R_inf = noise^2 kappa / (1 - kappa), inf where it diverges, and its error.
 
         A summand is convex in lambda, so that the groupings on either side enclose the sum.
         """

@@ -49,7 +49,7 @@ class OnePassRecipe:
         return FixedPoint(cells, self.batch_size, self.momentum)
 
     def limit(self, cells: Cells) -> tuple[float, float]:
-        """R_inf, and how far it may be off."""
+        """R_inf and its error."""
         return self.fixed_point(cells).limit(self.last_step, self.noise)
 
     def risk(self, modes: Modes, wanted: FloatArray) -> FloatArray:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 SIZE = 60
 DEEPEST = 3
-"""The largest power of p - z whose kernel is looked at; its words grow with it."""
+"""The largest power of p - z whose kernel is computed; its words grow with it."""
 LONGEST = 12
 """Letters of the longest word that is still multiplied out."""
 
@@ -669,7 +669,7 @@ def _repeated(eigenvalues: Complex, expression: Expression) -> list[complex]:
 
 
 def _mass(moved: Expression) -> float:
-    """Return the mass of the kernel of the highest power that is looked at."""
+    """Return the mass of the kernel of the highest power that is computed."""
     last, power = -1.0, Expression({(): 1}, moved.family)
     for _ in range(DEEPEST):
         power = power * moved

@@ -33,7 +33,7 @@ from reshuffle.free.support import Support
 from reshuffle.free.support import support as support_of
 
 COARSE = 1500
-"""Points of the first look at a density, from high above the axis."""
+"""Points of the first scan of a density, high above the axis."""
 TOGETHER = 4096
 """Points that are solved at once."""
 

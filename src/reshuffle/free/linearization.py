@@ -476,7 +476,7 @@ def _replaced(letter: Letter, images: dict[int, Image], family: Family) -> Word:
 
 
 FEW = 4
-"""Largest number of values that is looked at; a power of as many letters is rare."""
+"""Largest number of values that is examined; a power of as many letters is rare."""
 
 Rule = tuple[int, int, float]
 """Whole numbers k > j and a factor c with x^k = c x^j."""

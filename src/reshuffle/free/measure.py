@@ -388,7 +388,7 @@ def exponent(density: Density, place: float, inward: float) -> tuple[int, int] |
     Parameters
     ----------
     density : callable, array -> array; place : the singular point.
-    inward : width of the interval on the side to look at, with its sign.
+    inward : signed width of the interval on the side of the density.
 
     >>> exponent(lambda x: x ** (-2 / 3), 0.0, 1.0)
     (-2, 3)

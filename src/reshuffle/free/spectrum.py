@@ -130,7 +130,7 @@ class SolvedLaw(Law):
 
     @abstractmethod
     def _working(self) -> AbstractContextManager[None]:
-        """Show that support and measure are looked for, and bound what that costs."""
+        """Show progress of the search for support and measure, and bound its cost."""
 
     @abstractmethod
     def _attempts(self) -> Iterator[tuple[Support, Pairs]]:

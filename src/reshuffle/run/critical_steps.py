@@ -391,7 +391,7 @@ def screened_rate(problem: LeastSquares, scheme: Scheme, made: Recipe) -> Rate |
 def first_crossing(
     rate: RateAt, start: float, last: float = math.inf, *, growth: float = GROWTH, precision: float
 ) -> CriticalStep:
-    """First step from `start` on at which a rate reaches one: the last step below, and how far it may be off.
+    """First step from `start` on at which a rate reaches one: the last step below, and its error.
 
     Steps are a factor `growth` apart where the rate falls or is small; the crossing is enclosed to a relative width
     `precision`. The answer is `last` where the rate is below one at all steps before.

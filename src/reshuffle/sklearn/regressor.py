@@ -412,8 +412,8 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     learning_rate_ : float, list, callable or schedule
         The step that was taken.
     run_ : reshuffle.Run
-        The run on the centred, scaled and weighted rows, for every other question: how the mean is taken
-        (`run_.method`) and how far it may be off (`run_.iterate_error(epochs)`) among them.
+        The run on the centred, scaled and weighted rows, for every other question: the method of the mean
+        (`run_.method`) and its error (`run_.iterate_error(epochs)`) among them.
     n_features_in_, feature_names_in_
         Number and names of the columns of X, as in all estimators.
 

@@ -48,7 +48,7 @@ _WIDENED = 0.02
 _SATURATED, _OPEN = 1e-8, 1e-6
 """Rest of a row's leverage at most where it alone sees some direction, and at least where it does not."""
 _AGREES, _ROUNDED, _TRUSTED = 1e-11, 1e-15, 1e-6
-"""Shares by which residuals after one epoch may be off: at first, more per epoch, and at all."""
+"""Relative error allowed in the residuals after one epoch: at least, per epoch, and at most."""
 
 
 @dataclass(frozen=True, eq=False)

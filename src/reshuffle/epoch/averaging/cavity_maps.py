@@ -209,7 +209,7 @@ def cavity_map(
     perturbations: Callable[[], list[FloatArray]],
     modifier: Callable[[int], FloatArray],
 ) -> MeanMap:
-    """The map of a kernel (k, k) and entries (n, k) that may be off by `off`, with perturbed replicas."""
+    """The map of a kernel (k, k) and entries (n, k) of error `off`, with perturbed replicas."""
     errors = shares_of(whitened.orthonormal, entries, off)
 
     def made(

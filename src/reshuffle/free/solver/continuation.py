@@ -132,7 +132,7 @@ class _Path:
         self.active &= found.good
 
     def arrive(self, guess: Complex, spread: Real) -> None:
-        """Correct guesses on the axis itself, and settle what stays close to them."""
+        """Correct guesses on the axis itself, and accept solutions that stay close to them."""
         index = np.arange(len(self.z))
         self.height[:], self.active[:] = 0.0, False
         found = self._correct(index, self.height, guess, spread, QUICK)
