@@ -7,11 +7,17 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from unittest import mock
 
+import pandas as pd
+
 import reshuffle as rs
+from reshuffle.cli import main
 from reshuffle.free import progress
 from reshuffle.sklearn import MiniBatchRegressor
 
@@ -26,6 +32,16 @@ def density_of_an_anticommutator() -> object:
         return rs.free.spectrum(x * y + y * x).density([0.1, 0.5])
 
 
+def advice_on_a_table(problem: rs.LeastSquares) -> object:
+    """What `reshuffle advise` prints on a table with the rows of a problem."""
+    table = pd.DataFrame(problem.X).add_prefix("x").assign(y=problem.y)
+    with TemporaryDirectory() as folder, redirect_stdout(StringIO()) as printed:
+        path = Path(folder) / "mine.csv"
+        table.to_csv(path, index=False)
+        assert main(["advise", "--data", str(path), "--target", "y"]) == 0
+        return printed.getvalue()
+
+
 QUESTIONS: dict[str, Callable[[rs.LeastSquares], object]] = {
     "descend(...).risk": lambda problem: rs.descend(problem, SCHEME, alpha=0.2).risk([0, 10]),
     "descend(...).expected_risk": lambda problem: rs.descend(problem, SCHEME, alpha=0.2).expected_risk(
@@ -37,6 +53,7 @@ QUESTIONS: dict[str, Callable[[rs.LeastSquares], object]] = {
     "plan(X, y)": lambda problem: rs.plan(problem.X, problem.y),
     "plan(X, y, batch_sizes=[10, 25])": lambda problem: rs.plan(problem.X, problem.y, batch_sizes=[10, 25]),
     "MiniBatchRegressor().fit": lambda problem: MiniBatchRegressor().fit(problem.X, problem.y),
+    "reshuffle advise --data mine.csv --target y": advice_on_a_table,
     "free.spectrum(x*y + y*x).density": lambda _: density_of_an_anticommutator(),
 }
 
@@ -81,12 +98,12 @@ def drawn(name: str) -> str:
 
 
 def write(page: Path) -> None:
-    """Put the traces in the place of those in a page: from the question to the next empty line."""
+    """Put the traces in the place of those in a page: the line of the question, and the deeper ones below it."""
     text = page.read_text(encoding="utf-8")
     for name in QUESTIONS:
         trace = drawn(name)
         text = re.sub(
-            rf"^    {re.escape(name)}: .*\n(?: .*\n)+", lambda _, new=trace: f"{new}\n", text, flags=re.M
+            rf"^    {re.escape(name)}: .*\n(?: {{6}}.*\n)+", lambda _, new=trace: f"{new}\n", text, flags=re.M
         )
     page.write_text(text, encoding="utf-8")
 
@@ -94,4 +111,4 @@ def write(page: Path) -> None:
 if __name__ == "__main__":
     if "--write" in sys.argv:
         write(Path(__file__).parent.parent / "docs/architecture.md")
-    print("\n\n".join(map(drawn, QUESTIONS)))
+    print("\n".join(map(drawn, QUESTIONS)))

@@ -117,7 +117,7 @@ def warn(message: str, hint: Hint = "") -> None:
     """Warn at the line outside this package from which the question came."""
     if words := FIRST.get()():
         message, hint = f"{words} Answers carry their error.", ""
-    # Cached properties put frames of other modules in between, so the outermost frame of ours is looked for.
+    # Cached properties put frames of other modules in between, so the outermost of ours is taken.
     frame, depth, outermost = sys._getframe().f_back, 1, 1
     while frame is not None:
         depth += 1

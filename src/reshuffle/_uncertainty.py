@@ -93,7 +93,7 @@ def _rounded(value: float, digits: int) -> Decimal:
 
 
 ErrorKind: TypeAlias = Literal["exact", "bound", "confidence 99%", "estimate"]
-"""In which sense `error` tells how far an answer may be off.
+"""The kind of an `error`, the possible deviation of an answer.
 
 "exact": not at all, beyond rounding; "bound": never by more, proven; "confidence 99%": in at least 99 of 100
 cases by no more, over what was drawn; "estimate": by about that much.

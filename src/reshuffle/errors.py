@@ -23,7 +23,7 @@ class Worded(Exception):  # noqa: N818 - warnings derive from it, too
     message : str
         The text without the hint, names of arguments in braces.
     hint : str or sequence of str
-        What to try: a sentence, a clause, or alternatives; front ends leave out those with names that they lack.
+        Suggestions: a sentence, a clause, or alternatives; front ends leave out those with names that they lack.
     """
 
     def __init__(self, message: str = "", *, hint: Hint = ""):
@@ -66,11 +66,11 @@ class ArgumentError(Worded, ValueError):
     argument : str
         Its name.
     allowed : str
-        What it must do, such as "be a whole number of at least 1".
+        The requirement, such as "be a whole number of at least 1".
     given : str
-        What it does instead, such as "it is 0".
+        The violation, such as "it is 0".
     hint : str or sequence of str
-        What to try.
+        Suggestions of what to try.
 
     Examples
     --------

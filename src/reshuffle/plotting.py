@@ -281,9 +281,9 @@ def spectrum_curve(
     label : str
         For the legend.
     eigenvalues : (p,), optional
-        Of one matrix, drawn by `spectrum_histogram` in the same colour.
+        Eigenvalues of one matrix, drawn by `spectrum_histogram` in the same colour.
     colour, style : str
-        Of the line, as matplotlib writes it.
+        Colour and style of the line, as matplotlib writes them.
     decades : bool
         On a logarithmic axis, and per decade: the area below the curve is the mass there too.
     ax : Axes, optional
@@ -456,7 +456,7 @@ def plan_map(plan: "Plan", *, at_chosen_epoch: bool = False, ax: "Axes | None" =
     ----------
     plan : Plan
     at_chosen_epoch : bool
-        Whether every cell stops with the best recipe, in place of when it is best for itself.
+        If True, every cell stops at the epoch of the best recipe instead of at its own best epoch.
     ax : Axes, optional
         Where to draw; pyplot's current axes by default.
 
@@ -485,9 +485,9 @@ def plan_map(plan: "Plan", *, at_chosen_epoch: bool = False, ax: "Axes | None" =
 
 
 _TIMES_THE_MIDDLE = 3.0
-"""How far beyond the median value colours go: what is on its way to infinity would leave none for the rest."""
+"""Multiple of the median at which the colour scale ends: diverging values would leave no colours for the rest."""
 _FAR = 1e4
-"""The same of curves."""
+"""Multiple of the median at which the axis of curves ends."""
 _SPANS = 30.0
 """The ratio of values from which colours go by their logarithm."""
 _MISSING: dict[str, Any] = {"facecolor": "#dddddd", "edgecolor": GREY, "linewidth": 0.0}

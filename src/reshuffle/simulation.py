@@ -102,7 +102,7 @@ class Simulation:
         The risk of the mean iterate, without bias: from pairs of runs that share their noise but not
         their orders, (b - beta_star)' Sigma (b' - beta_star).
     spread : Estimate or None
-        What shuffling adds to the risk of the mean iterate: half the squared distance |b - b'|_Sigma^2 of such a
+        The part of the risk due to shuffling: half the squared distance |b - b'|_Sigma^2 of such a
         pair. The noise that the two share cancels, so this is known far better than the risk itself.
     test_error : Estimate or None
         The mean of (x'b - x'beta_star)^2 over test samples that each run draws for itself: the risk of a
@@ -394,10 +394,10 @@ def simulate(
         Draw y = X beta_star + noise * N(0, 1) anew for every pair, as the risk averages over; otherwise all
         runs use the y of the problem.
     test_samples : int
-        On how many Gaussian test samples, x ~ N(0, Sigma), each run measures its test error; none by default.
-        What is drawn are not the samples, but what the errors depend on, from the same law.
+        The number of Gaussian test samples, x ~ N(0, Sigma), on which each run measures its test error; none by
+        default. Only the statistics that the errors depend on are drawn, not the samples themselves.
     progress : bool, optional
-        Whether to show a bar; by default on a terminal, once it takes longer than two seconds.
+        Show a progress bar; by default on a terminal, once it takes longer than two seconds.
 
     Returns
     -------

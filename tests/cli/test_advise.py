@@ -76,6 +76,15 @@ def test_it_is_the_plan_for_the_table(capsys):
     assert {one["name"] for one in found["choices"]} >= {"recommended", "least squares", "ridge"}
 
 
+def test_it_reads_a_table_once(capsys, monkeypatch):
+    read, paths = pd.read_csv, []
+    monkeypatch.setattr(
+        pd, "read_csv", lambda file, **settings: (paths.append(file.name), read(file, **settings))[1]
+    )
+    advised(capsys, "--target", "price", "--drop", "rent", *COLUMNS, *QUICK, "--test", "other.csv")
+    assert paths == ["mine.csv", "other.csv"]
+
+
 def test_it_speaks_as_a_person_would(capsys):
     arguments = ("--target", "price", "--drop", "rent", *COLUMNS, *QUICK, "--test", "other.csv")
     shown = run(capsys, "advise", "--data", "mine.csv", *arguments).out

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reshuffle as rs
 from reshuffle.errors import UnsupportedError
-from reshuffle.planning.explanation import RunSpread
 from tests.oracles import every_order
 
 PROBLEM = rs.gaussian(12, 3, noise=1.0, seed=8)
@@ -111,17 +111,16 @@ def test_real_runs_are_plausible_and_their_probabilities_uniform():
     data = rs.gaussian(40, 4, noise=1.0, seed=2)
     run = rs.descend(data, rs.RandomReshuffling(batches=8), 0.2)
     fits = np.array([trained(4, 8, 0.2, seed, data) for seed in range(300)])
-    spread, mean = RunSpread.of(run, 4), run.iterate(4)
-    tests = [spread.test(fit - mean, fit) for fit in fits]
-    chances = np.array([test.probability for test in tests])
+    distances = np.linalg.norm((fits - run.iterate(4)) @ data.X.T, axis=1) / math.sqrt(40)
+    first = rs.explain(data.X, data.y, fits[0], run, epochs=4).spread
+    assert first.distance == pytest.approx(distances[0], rel=1e-9)
+    scaled = first.chi_square * (distances / first.distance) ** 2
+    chances = scipy.stats.chi2.sf(scaled, first.degrees_of_freedom)
+    assert first.probability == pytest.approx(chances[0], rel=1e-9)
     assert abs(chances.mean() - 0.5) < 4 / math.sqrt(12 * len(fits))
     assert (chances < 0.01).sum() <= 3 + 4 * math.sqrt(3)
-    ratio = np.mean([test.deviations**2 for test in tests])
-    assert ratio == pytest.approx(
-        1.0, abs=4 * np.std([test.deviations**2 for test in tests]) / math.sqrt(300)
-    )
-    first = rs.explain(data.X, data.y, fits[0], run, epochs=4)
-    assert first.spread.probability == chances[0]
+    ratios = (first.deviations * distances / first.distance) ** 2
+    assert ratios.mean() == pytest.approx(1.0, abs=4 * ratios.std() / math.sqrt(300))
     other = rs.explain(data.X, data.y, trained(4, 1, 0.2, 0, data), run, epochs=4)
     assert not other.is_plausible
     assert "trained differently" in repr(other)

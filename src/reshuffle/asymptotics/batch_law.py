@@ -29,9 +29,9 @@ from reshuffle.run.modes import Epoch
 from reshuffle.schemes import RandomReshuffling
 
 _ENTRIES = 60_000
-"""Of the sampled X whose eigenvalues tell where to look for the support."""
+"""Entries of the sampled X whose eigenvalues locate the support."""
 _USUAL_STEPS, _STEPS_OF_DECADES = 4_000, 800
-"""Of Newton's method at all points that support and measure usually need, and for how far they go beyond one."""
+"""Newton steps that support and measure usually need, and per squared decade of the spectrum's size beyond one."""
 _STEP, _STEP_PER_ENTRY = 1e-5, 1.5e-7
 """Seconds of one such step, measured on one core: for itself, and per entry of its Jacobian."""
 _VISIT, _VISIT_PER_ENTRY, _VISIT_PER_PRODUCT = 3e-5, 6e-8, 2e-9
@@ -39,13 +39,13 @@ _VISIT, _VISIT_PER_ENTRY, _VISIT_PER_PRODUCT = 3e-5, 6e-8, 2e-9
 _VISITS, _VISITS_OF_ENDS = 30, 2_000
 """Evaluations that a point off the axis takes, and as many as the search for both ends of the spectrum costs."""
 _SHARE = 0.4
-"""Of what single points are expected to cost, and of the budget, that may be spent on series around intervals."""
+"""Share of the expected cost of single points, and of the budget, that series around intervals may cost."""
 _FOREVER = 2.0**53
-"""Epochs after which the last mode has faded."""
+"""Epochs after which the last mode has decayed."""
 _POINTWISE = 20
 """Unknowns, those of four batches, up to which single points on the axis are solved one by one, to all digits."""
 _LOOKING = 4
-"""Batches that stand for more where gaps are looked for."""
+"""Largest number of batches in the search for gaps, in place of more."""
 _CHUNK = 4_000_000
 """Numbers that the Jacobians of the points solved together may hold."""
 
@@ -148,7 +148,7 @@ class BatchLaw(EpochLaw):
 
     @cached_property
     def _series(self) -> Intervals | None:
-        """Everything as a series, where single points on the axis cost much and the spectrum is one interval."""
+        """Series of the transforms around the spectrum's intervals, where single points on the axis cost much."""
         if self.system.unknowns <= _POINTWISE:
             return None
         low, high = self.ends
@@ -268,7 +268,7 @@ class BatchLaw(EpochLaw):
 
     @cached_property
     def _structure(self) -> tuple[tuple[tuple[float, float], ...], Measure]:
-        """The support and the law on it, looked for on finer and finer grids until no mass is missing."""
+        """The support and the law on it, by searches on finer and finer grids until no mass is missing."""
         if self._series is not None:
             support = tuple((piece.low, piece.high) for piece in self._series.pieces)
             return support, self._measure_on(support)
@@ -437,7 +437,7 @@ def batch_spectrum(
 
 
 _STRIDE = 0.12
-"""Relative distance of neighbouring steps at which the ends of the spectrum are looked at."""
+"""Relative distance of neighbouring steps at which the ends of the spectrum are computed."""
 _AT_ZERO = 1e-11
 """Relative to the spectrum, how far below zero rounding may put an end that is there."""
 

@@ -23,11 +23,11 @@ from reshuffle.free.progress import working
 _NODES = 20
 """Steps at which curves are computed."""
 _FINE = 400
-"""Steps at which their interpolants are looked at."""
+"""Steps at which their interpolants are evaluated."""
 _AROUND, _FLAT = 3, 3.0
 """Neighbours on either side through which a spline goes, and how much larger their logarithms may be."""
 _APART, _TRIED = 0.05, 3
-"""How far apart, in the logarithm, steps are that are looked at again, and how many of them."""
+"""Logarithmic distance of the steps that are refined, and their number."""
 _NEARBY = 0.01
 """Relative distance of the steps by which the best one is judged."""
 _ROUNDS = 4
@@ -84,7 +84,7 @@ class FewEpochs:
         return Parts(alphas, self.epochs, bias, variance)
 
     def best(self, low: float, high: float) -> Found:
-        """The best step between two, looked at again wherever the curves through the others have their minimum."""
+        """The best step between two, refined wherever the curves through the others have their minimum."""
         logarithms = (math.log(low) + math.log(high)) / 2 + (math.log(high) - math.log(low)) / 2 * _chebyshev
         parts = self.parts(np.exp(logarithms))
         promising = interpolated(parts, self.setting.signal, self.setting.noise)

@@ -56,7 +56,7 @@ def compare_spectra(
     aspect, alpha, batches, covariance
         As in `batch_spectrum`.
     levels : (m,) in [0, 1], optional
-        Of the spectrum without its atom at zero; 0.01, ..., 0.99 by default.
+        Levels in the spectrum without its atom at zero; 0.01, ..., 0.99 by default.
 
     Returns
     -------

@@ -21,7 +21,7 @@ from reshuffle.asymptotics.epoch_law import EpochLaw
 from reshuffle.free.checks import Complex, ConvergenceError
 
 _DIGITS = 30.0
-"""Of the natural logarithm, that the trapezoidal rule is taken to."""
+"""Accuracy of the trapezoidal rule: minus the natural logarithm of its error."""
 _NARROWEST = 1e-150
 """Smallest distance of the mapped interval from the mapped circle whose square is a number."""
 _TINY = 0.05
@@ -240,7 +240,7 @@ class TwoResolvents:
 _PAIR, _MEAN = 6e-10, 1e-9
 """Seconds of one core per cubed entry of a linear system, and per product of a mean over Sigma."""
 _WHOLE = 1e-7
-"""What the mass inside the contour may differ from that of the law."""
+"""Largest deviation of the mass inside the contour from that of the law."""
 
 
 class Forms(NamedTuple):
@@ -259,7 +259,7 @@ class Forms(NamedTuple):
         return np.asarray(self.bilinear(values, values) + 2 * (values @ self.linear).real)
 
     def bilinear(self, left: Complex, right: Complex) -> FloatArray:
-        """Its quadratic part for two functions (k, n) each, symmetric in them."""
+        """The symmetric bilinear form of its quadratic part, for two functions (k, n)."""
         value = (left * right) @ self.single
         if self.first.size:
             value = value + ((left @ self.first) * right).sum(axis=-1)

@@ -23,9 +23,9 @@ _CHUNK = 1_000_000
 _REMEMBERED = 3
 """Earlier images that the next guess is made of: more of them differ by rounding alone."""
 _CLOSE = (1.0, 0.1, 0.01, 0.0)
-"""How little images move, relative to their size, before they are mixed: at once, or later if that went wrong."""
+"""Relative change of the images below which they are mixed: at once, or later if that failed."""
 _ROUNDING = 1e-6
-"""Relative to its size, what rounding may do to the sign of an imaginary part."""
+"""Relative size of an imaginary part whose sign rounding may change."""
 
 
 def contracted(
@@ -121,7 +121,7 @@ _PRECISION = 1e-15
 _NEAR = 1e-11
 """Relative distance at which the end has been seen well enough to extrapolate to it: its power 3/2 is left."""
 _FARTHEST = 1e12
-"""How far outside the way may begin, in units of the system."""
+"""The farthest starting point outside the spectrum, in units of the system."""
 _STEPS = 100
 _CORRECTIONS = 9
 _EXACT = 1e-13
@@ -129,11 +129,11 @@ _EXACT = 1e-13
 _DENSE = 150
 """Unknowns up to which the Jacobian of a single point is made and factored."""
 _SHARE = 0.97
-"""Of the estimated distance that is stepped at a time."""
+"""Share of the estimated distance that one step takes."""
 _LOOK = 0.25
-"""Of the distance to the closer side of what may be a gap: the height from which it is looked at."""
+"""Height above a possible gap at which it is examined, relative to the distance to its closer side."""
 _BESIDE = 1e-6
-"""Of where the way began: distance from an atom at zero from which a step may lead across it."""
+"""Distance from an atom at zero within which a step may cross it, relative to that of the starting point."""
 
 
 def outer_ends(system: BatchSystem, atom: bool) -> tuple[float, float]:
@@ -147,7 +147,7 @@ def outer_ends(system: BatchSystem, atom: bool) -> tuple[float, float]:
     ----------
     system : BatchSystem
     atom : bool
-        Whether there is one.
+        True if there is an atom at zero.
 
     Returns
     -------

@@ -132,7 +132,7 @@ class SpectralGrid:
     ----------
     panels : Panels
     series : (rows, panels, degrees)
-        Of density dx/ds of each measure.
+        Chebyshev coefficients of density dx/ds of each measure.
     """
 
     panels: Panels
@@ -175,11 +175,11 @@ class SpectralGrid:
         while len(index):
             logs = [_log_factor(panels, index, end) for end in (low, high)]
             largest, change = np.maximum(*logs), np.abs(logs[0] - logs[1])
-            # Of all k up to the last, those matter here that have not faded.
+            # Of all k up to the last, only those matter here whose powers have not decayed.
             with np.errstate(divide="ignore", over="ignore"):
                 seen = np.minimum(epochs, np.where(largest < 0, -_FADED / 2 / largest, np.inf))
                 steep = (2 * seen * change > _STEEP) & ~(2 * epochs * largest > _OVERFLOW)
-            # Around x = 1 everything has faded at once.
+            # Around x = 1 everything decays in one epoch.
             steep &= (np.minimum(*logs) > -1) & (high - low > 1e-14 * np.abs(high))
             done.append((index[~steep], low[~steep], high[~steep]))
             middle = (low + high)[steep] / 2

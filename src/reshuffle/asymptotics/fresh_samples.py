@@ -23,7 +23,7 @@ _SINGLE = 64
 _FADED = 1e-16
 """Eigenvalues of an infinite power law below this part of the largest share one cell, which begins at zero."""
 _GAUSS = 1 / math.sqrt(3)
-"""Where the two nodes of a cell sit, from its middle, in halves of its width: Gauss and Legendre's."""
+"""Distance of the two nodes of a cell from its middle, in halves of its width: Gauss and Legendre's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Cells:
     largest : float
         The largest eigenvalue.
     size : float
-        How many eigenvalues there are.
+        The number of eigenvalues.
     """
 
     low: FloatArray
@@ -175,7 +175,7 @@ def _first_indices(spectrum: PowerLaw, cells: int) -> FloatArray:
 Values: TypeAlias = ArrayLike | PowerLaw
 """Eigenvalues of Sigma, or squares of the start along its eigenvectors: a vector (p,) or a power law."""
 MOST_STEPS = 2**24
-"""How many steps are walked one by one, with momentum or where the step changes."""
+"""Largest number of steps that are followed one by one, with momentum or where the step changes."""
 
 
 def grouped(spectrum: Values, source: Values, cells: int) -> Cells:
@@ -269,7 +269,7 @@ def schedule(step: ArrayLike, clock: FloatArray, momentum: float) -> FloatArray:
 
 
 _HALVINGS = 64
-"""How often the interval of a root, in the logarithm of its distance from the nearest pole, is halved."""
+"""Bisections of the interval of a root, in the logarithm of its distance from the nearest pole."""
 _FARTHEST = 1e-40
 """A root closer to its pole than this part of the gap is that of an uncoupled mode."""
 
@@ -312,7 +312,7 @@ def secular_modes(
 
 
 def _roots(poles: FloatArray, gains: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """For each root the nearest pole, and how far it is from there."""
+    """The nearest pole of each root, and the offset of the root from it."""
     lower = np.concatenate([[poles[0] - 2 * gains.sum()], poles[:-1]])
     half = (poles - lower) / 2
     # It falls from one pole to the next: where it is positive in the middle, the root is in the upper half.
@@ -518,7 +518,7 @@ class FixedPoint:
         return OnePassStability(kappa < 1, kappa, self.critical_step(), grows)
 
     def limit(self, step: float, noise: float) -> tuple[float, float]:
-        """R_inf = noise^2 kappa / (1 - kappa), inf where it does not settle, and how far it may be off.
+        """R_inf = noise^2 kappa / (1 - kappa), inf where it diverges, and its error.
 
         A summand is convex in lambda, so that the groupings on either side enclose the sum.
         """

@@ -14,17 +14,17 @@ from reshuffle.free.checks import Complex
 _CIRCLES = ((1.3, 64), (1.15, 128), (1.06, 384), (1.03, 700))
 """Radii of circles around an interval, mapped to the unit circle, and the points on their upper halves."""
 _DIGITS = 35.0
-"""Of the natural logarithm, by which powers of w fall between the circle and what is next to the interval."""
+"""Decrease of the logarithm of powers of w between the circle and the neighbours of the interval."""
 _HALF_PLANE = 3.0
 """Largest argument of a point of a circle: below pi, so that its upper half is above the axis."""
 _ABOVE_NOISE = 10.0
-"""How much larger than those of the highest degrees, which are noise, coefficients on the circle must be."""
+"""Least ratio of coefficients on the circle to those of the highest degrees, which are noise."""
 _RESOLVED = 1e-9
-"""Of the largest coefficient, to which the series must fall before the noise."""
+"""Size, relative to the largest coefficient, to which the series must decay before the noise."""
 _FALLING = 0.3
-"""What coefficients may have left in the second half of their degrees, of the second quarter."""
+"""Largest ratio of coefficients in the second half of their degrees to those in the second quarter."""
 _BELOW_ZERO = 1e-7
-"""Of its largest value, by which a density may be negative close to an end."""
+"""Share of its largest value by which a density may be negative close to an end."""
 
 Transforms = Callable[[Complex], Complex]
 """Points (n,) above the axis -> the Cauchy transforms of all measures there, without atoms, (rows, n)."""
@@ -45,11 +45,11 @@ class IntervalSeries:
     low, high : float
         With low = 0 the densities may be infinite there, like an inverse square root.
     radius : float
-        Of the circle on which the coefficients were found.
+        The radius of the circle on which the coefficients were found.
     coefficients : (rows, 2 degrees - 1)
-        Of 1/w, from the power 1 - degrees on, of the transforms times z (times 1 + 1/w if low is 0).
+        Coefficients of powers of 1/w, from 1 - degrees on, of the transforms times z (times 1 + 1/w if low is 0).
     errors : (rows,)
-        What is neglected, relative to the largest coefficient.
+        The neglected terms, relative to the largest coefficient.
     """
 
     low: float

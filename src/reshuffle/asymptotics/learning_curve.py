@@ -25,7 +25,7 @@ from reshuffle.run.trajectory import Risk
 _TOLERANCE = 1e-11
 """Relative improvement of the risk that is not worth looking for."""
 _INTERVALS = 200_000
-"""That are looked at before the search ends and reports what is still open."""
+"""Largest number of intervals before the search ends and reports the remaining gap."""
 _TOGETHER = 256
 
 Curve = Callable[[FloatArray], FloatArray]
@@ -158,7 +158,7 @@ class ContourCurve:
         """Bias, cross term and frozen risk together, and the variance, after few epochs (k,).
 
         Where descent converges the spectrum is inside [0, 2], and few epochs do not grow much around that: its own
-        ends, which cost more than all the rest, are looked for only if a mass is missing there.
+        ends, which cost more than all the rest, are computed only if a mass is missing there.
         """
         radius = math.exp(_GROWTH / float(epochs.max()))
         risk = SpectralRisk(self.law, Contour.between(0.0, 2.0, 1.0, radius), holds_zero=True)

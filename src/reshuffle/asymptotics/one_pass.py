@@ -49,7 +49,7 @@ class OnePassRecipe:
         return FixedPoint(cells, self.batch_size, self.momentum)
 
     def limit(self, cells: Cells) -> tuple[float, float]:
-        """R_inf, and how far it may be off."""
+        """R_inf and its error."""
         return self.fixed_point(cells).limit(self.last_step, self.noise)
 
     def risk(self, modes: Modes, wanted: FloatArray) -> FloatArray:
@@ -139,10 +139,10 @@ class OnePass:
     mean_risk : array
         The risk of the mean over runs of the parameters. The rest is the spread of single runs.
     error, error_kind :
-        How far `risk` may be off because eigenvalues share nodes: not at all ("exact"), never by more ("bound"), or
-        by about that much ("estimate", with momentum or large steps that change).
+        Error of `risk` because eigenvalues share nodes: none ("exact"), a bound ("bound"), or an estimate
+        ("estimate", with momentum or large steps that change).
     stability : OnePassStability
-        Whether it converges, kappa, the critical step; of the last step where steps change.
+        Convergence, kappa and the critical step; of the last step where steps change.
     limit : float
         R_inf, the limit of the risk.
     """

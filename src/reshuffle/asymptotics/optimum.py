@@ -15,7 +15,7 @@ from reshuffle.asymptotics.spectra import Population
 from reshuffle.free.checks import Complex
 
 _GRID = 240
-"""Points of a logarithmic grid on which a smooth curve is looked at before its minimum is narrowed down."""
+"""Points of a logarithmic grid on which a smooth curve is evaluated before its minimum is refined."""
 _SETTLED = 60.0
 _LONGEST = 1e8
 """The longest time of flow, in units of the fastest mode, where its slowest mode does not converge."""
@@ -85,13 +85,13 @@ def smallest(curve: object, low: float, high: float) -> tuple[float, float]:
 
 
 def longest_time(setting: Setting) -> float:
-    """By when flow has settled, in units of `alpha`."""
+    """The time by which flow has converged, in units of `alpha`."""
     low = setting.full_batch.ends[0]
     return min(_SETTLED / low, _LONGEST**2) if low > 0 else _LONGEST
 
 
 _SMALLEST, _LARGEST = 1e-10, 1e6
-"""Penalties that are looked at, in units of the largest eigenvalue of W."""
+"""Penalties that are tried, in units of the largest eigenvalue of W."""
 
 
 @dataclass(frozen=True)
@@ -218,12 +218,12 @@ class Flow:
 
     @cached_property
     def best(self) -> BestTime:
-        """When to stop."""
+        """The best time to stop flow."""
         return self._best(self.risk)
 
     @cached_property
     def best_average(self) -> BestTime:
-        """When to stop if the mean over time is what counts."""
+        """The best time to stop the mean of flow over time."""
         return self._best(self.averaged_risk)
 
     def _best(self, curve: object) -> BestTime:

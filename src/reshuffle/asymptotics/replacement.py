@@ -153,7 +153,7 @@ class ReplacementCurve:
     def expected_risk(self, epochs: ArrayLike) -> ExpectedRisk:
         """The risk of a run: that of the mean iterate, which is gradient flow at time alpha t, plus the spread.
 
-        Of Sigma that is no multiple of the identity the first needs zero noise: its variance has two resolvents.
+        If Sigma is no multiple of the identity, the first needs zero noise: its variance has two resolvents.
         """
         clock = _arrays.epochs(epochs)
         mean, spread = self.mean_risk(clock), self.spread(clock)

@@ -43,10 +43,10 @@ class CriticalBatch:
     critical : float
         fewest_samples / fewest_steps: where steps and samples are both about twice their least.
     error : float
-        How far `critical` may be off, by the errors of both.
+        Error of `critical`, from the errors of both.
     steps_error : (b,)
-        How far `steps` may be off: what half as many groups of eigenvalues change, and how far they are narrowed
-        down.
+        Error of `steps`: the change with half as many groups of eigenvalues, and the width of the search's last
+        bracket.
     error_kind : str
         "estimate".
     """
@@ -78,7 +78,7 @@ def critical_batch_size(
     noise: float = 1.0,
     batch_size: ArrayLike = (1, 16, 256),
 ) -> CriticalBatch:
-    """From which batch size on larger batches save few steps: samples over steps, each at its least.
+    """The batch size from which on larger ones save few steps: fewest samples over fewest steps.
 
     Small batches need the fewest samples to a target risk, large ones the fewest steps, and in between
     (steps/fewest - 1)(samples/fewest - 1) = 1 is a rule of thumb (McCandlish and others, 2018), by which both are
@@ -165,7 +165,7 @@ def _tuned(cells: Cells, batch_size: float, target: float, noise: float) -> tupl
 def _steps_to(
     cells: Cells, batch_size: float, step: float, target: float, noise: float, point: FixedPoint
 ) -> float:
-    """After how many steps the risk is first at the target, to a thousandth; inf if never."""
+    """The number of steps until the risk reaches the target, to a thousandth; inf if never."""
     limit, _ = point.limit(step, noise)
     if limit >= target:
         return math.inf
@@ -197,8 +197,8 @@ class Frontier:
     size, steps, risk : (c,)
         The best model size p, the steps of training it gets, and the risk, that of the features left out included.
     error : (c,)
-        How far `risk` may be off: what grouped eigenvalues may do to it (a bound), plus what the grid of sizes and
-        the parabola through its best three may (an estimate).
+        Error of `risk`: that of grouped eigenvalues (a bound), plus that of the grid of sizes and the parabola
+        through its best three (an estimate).
     error_kind : str
         "estimate".
     risk_exponent, size_exponent : float
@@ -266,7 +266,7 @@ def compute_frontier(
     Parameters
     ----------
     spectrum, source : PowerLaw
-        Of infinite size.
+        Power laws of infinite size.
     batch_size : int >= 1
     step : float > 0
         A convergent one; with label noise the risk does not fall below its limit at this step.

@@ -32,7 +32,7 @@ class PowerLaw:
     exponent : float
         a; for a spectrum it must be positive.
     size : int or math.inf
-        How many there are.
+        The number of terms.
     scale : float > 0
         The common factor.
 
@@ -161,7 +161,7 @@ def toeplitz(correlation: float, size: int = 200) -> FloatArray:
 
 
 Covariance: TypeAlias = ArrayLike | PowerLaw | Discrete | None
-"""Of Sigma: None (the identity), a discrete law, or eigenvalues (m,) of equal shares, also as a power law."""
+"""Spectrum of Sigma: None (the identity), a discrete law, or eigenvalues (m,) of equal shares, or a power law."""
 
 
 def aspect(value: float) -> float:

@@ -1,12 +1,13 @@
 """`reshuffle advise`: how to train on one's own data."""
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from reshuffle.cli import options, programs, reader, render
+from reshuffle.cli import options, reader, render
 from reshuffle.cli.console import InputError
 from reshuffle.cli.options import (
     ACCURACY,
@@ -109,7 +110,10 @@ def advise(
     if test is not None and Path(test).exists() and Path(data).exists() and Path(test).samefile(data):
         raise InputError(f"{{test}} must hold other rows than {{data}}, but both are the file {test!r}.")
     read = read_for_advice(data, target, drop, one_hot, fill)
-    held_out = None if test is None else _held_out(read, test)
+    held_out = None
+    if test is not None:
+        _require_names(test)
+        held_out = read.held_out(test, allow_more=True)
     if sizes is not None and max(sizes) > len(read.X):
         raise ArgumentError(
             "batch_size", f"be at most {len(read.X)}, the rows of {data}", f"it is {max(sizes)}"
@@ -130,11 +134,10 @@ def read_for_advice(
     """Read a table with names of columns; what nothing can be learned from is refused by name."""
     import numpy as np
 
-    _require_names(path)
+    names = _require_names(path)
     if not target:
-        names = reader.read_table(path).names
         raise InputError(f"{{target}} must name the column of {path} to be predicted, one of {some(names)}.")
-    if len(reader.read_table(path).names) < 2:
+    if len(names) < 2:
         raise InputError(f"{path} must have a column beside {{target}} to learn from, but it has one alone.")
     data = reader.read(path, target, drop, one_hot, fill)
     if len(data.X) < _FEWEST_ROWS:
@@ -165,8 +168,8 @@ def read_for_advice(
     return data
 
 
-def _require_names(path: str) -> None:
-    """Refuse files whose columns have no names."""
+def _require_names(path: str) -> list[str]:
+    """The names of columns; files without are refused."""
     endings = "".join(Path(path).suffixes[-2:]).lower()
     if path != reader.STANDARD_INPUT and not endings.endswith((".csv", ".tsv", ".gz", ".parquet")):
         raise InputError(
@@ -180,11 +183,7 @@ def _require_names(path: str) -> None:
             f"{path} must name its columns in its first line, which is {table.separator.join(cells)[:60]!r}; "
             "write such a line above it."
         )
-
-
-def _held_out(data: Data, test: str) -> tuple["FloatArray", "FloatArray"]:
-    _require_names(test)
-    return data.held_out(test, allow_more=True)
+    return table.names
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,7 +261,7 @@ def against(value: float, base: float) -> str:
 
 def batches(plan: "rs.Plan", size: int) -> str:
     """How many rows are visited at a time."""
-    return "all rows at once" if size == plan.run.problem.n else f"batches of {size}"
+    return "all rows at once" if size == plan.problem.n else f"batches of {size}"
 
 
 def describe(data: Data) -> str:
@@ -435,14 +434,14 @@ def curves(advice: Advice) -> list[Series]:
 
 def answer(advice: Advice) -> Answer:
     """Everything that is shown."""
-    code = programs.of_plan(advice.data, advice.plan, advice.test)
+    code = training_programs(advice.data, advice.plan, advice.test)
     target = advice.data.targets[0]
     return Answer(
         "advise",
         describe(advice.data),
         _rows(advice),
-        _record(advice, code),
-        _tidy(advice.plan),
+        lambda: _record(advice, code),
+        lambda: _tidy(advice.plan),
         curves(advice),
         ylabel=f"expected test error ({f'RMSE of {target}' if advice.is_single else 'share of the variance'})",
         remarks=remarks(advice),
@@ -571,3 +570,75 @@ def _picture(advice: Advice) -> "Picture":
     ax.legend(frameon=False, fontsize=7)
     plotting.plan_map(advice.plan, ax=right)
     return made
+
+
+def training_programs(data: Data, plan: "rs.Plan", test: str | None) -> dict[str, str]:
+    """Programs that read the table, train, and print the error on held-out rows, if there are any."""
+    lines = "\n".join(reading_lines(data))
+    fitted = "model.predict(X_test).reshape(y_test.shape)"
+    return {
+        "torch": plan.to_torch(lines) + _testing(data, test, "predict(X_test)"),
+        "scikit_learn": plan.to_sklearn(lines) + _testing(data, test, fitted),
+    }
+
+
+def reading_lines(data: Data) -> list[str]:
+    """Lines that make X and y, with the columns in our order."""
+    lines = _table("table", data.path, data)
+    if data.filled:
+        medians = ", ".join(f"{_quoted(name)}: {value!r}" for name, value in data.filled.items())
+        lines.append(f"table = table.fillna({{{medians}}})")
+    away = [*data.targets, *data.dropped, *data.constant]
+    lines.append(f"X, y = table.drop(columns={_list(away)}), table[{_list(data.targets)}]")
+    return lines + [f"X = {_encoded('X', data)}"] * bool(data.encoded)
+
+
+def _testing(data: Data, test: str | None, prediction: str) -> str:
+    if test is None:
+        return ""
+    taken = "test[X.columns]"
+    if data.encoded:
+        taken = f"{_encoded('test', data)}.reindex(columns=X.columns, fill_value=0.0)"
+    lines = [
+        "",
+        *_table("test", test, data),
+        *["test = test.fillna(X.median())"] * (data.fill is not None),
+        f"X_test = {taken}",
+        f"y_test = test[{_list(data.targets)}]",
+        f'print("test error:", (({prediction} - y_test) ** 2).mean().to_dict())',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _table(name: str, path: str, data: Data) -> list[str]:
+    """Lines that read a file as it was read here."""
+    words = "{" + ", ".join(f"{_quoted(column)}: str" for column in data.encoded) + "}"
+    as_words = f".astype({words})" * bool(data.encoded)
+    assert data.table is not None
+    if Path(path).suffix.lower() == ".parquet":
+        return [f"{name} = pd.read_parquet({_quoted(path)}){as_words}"]
+    settings = [
+        _quoted(path),
+        *[f"sep={data.table.separator!r}"] * (data.table.separator != ","),
+        *['decimal=","'] * data.table.has_decimal_commas,
+        *[f"dtype={words}"] * (bool(data.encoded) and not data.table.is_padded),
+    ]
+    line = f"{name} = pd.read_csv({', '.join(settings)})"
+    return [line + f".rename(columns=str.strip){as_words}" * data.table.is_padded]
+
+
+def _encoded(name: str, data: Data) -> str:
+    return f"pd.get_dummies({name}, columns={_list(list(data.encoded))}, dtype=float)"
+
+
+def _list(names: Sequence[str]) -> str:
+    return f"[{', '.join(map(_quoted, names))}]"
+
+
+def _quoted(text: str) -> str:
+    r"""A text as Python has it; what would not print is escaped.
+
+    >>> print(_quoted("price"), _quoted('6" pipe'), _quoted("a\x1bb"))
+    "price" "6\" pipe" 'a\x1bb'
+    """
+    return json.dumps(text, ensure_ascii=False) if text.isprintable() else repr(text)

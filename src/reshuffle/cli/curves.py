@@ -272,12 +272,12 @@ def _curves_answer(
         "curve",
         f"{source}n = {problem.n}, p = {problem.p}{noise}{_recipe_words(recipe)}: {how}",
         _curve_rows(curves),
-        {
+        lambda: {
             "problem": posed.record(asked),
             "recipe": {"momentum": recipe.momentum, "weight_decay": recipe.weight_decay},
             "curves": records,
         },
-        tidy(records, _curve_columns(first, any(one.has("expected_risk") for one in curves))),
+        lambda: tidy(records, _curve_columns(first, any(one.has("expected_risk") for one in curves))),
         series,
         ylabel={"held_out_loss": "held-out loss of the mean iterate"}.get(first.shown)
         or METRICS[first.shown].label,
@@ -596,8 +596,10 @@ def _stability_answer(
         "stability",
         f"{where}: {what} converges up to",
         rows,
-        {**described, "thresholds": records},
-        tidy(records, {name: name for name in ("scheme", "batches", "step", "alpha", "error", "reason")}),
+        lambda: {**described, "thresholds": records},
+        lambda: tidy(
+            records, {name: name for name in ("scheme", "batches", "step", "alpha", "error", "reason")}
+        ),
         [
             Series(name, batches, alphas, plotting.SCHEME_COLOURS.get(name, ""))
             for name, (batches, alphas) in curves.items()

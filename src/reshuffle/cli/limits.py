@@ -176,8 +176,8 @@ def _curves_answer(asked: dict[str, float], counts: list[int], covariance: str |
             }
             for record in records
         ],
-        {**asked, "curves": records},
-        tidy(
+        lambda: {**asked, "curves": records},
+        lambda: tidy(
             records,
             {"batches": "batches", "epoch": "epochs", "risk": "risk.total"}
             | {part: f"risk.{part}" for part in _PARTS},
@@ -230,8 +230,14 @@ def _best_answer(
         "p / n = {aspect:g}, noise {noise:g}, signal {signal:g}: the best recipe of ".format(**described)
         + few,
         rows,
-        {**described, "covariance": covariance, "budget": budget, "recipes": records, "beside": beside},
-        tidy(records, {name: name for name in names[:4]}),
+        lambda: {
+            **described,
+            "covariance": covariance,
+            "budget": budget,
+            "recipes": records,
+            "beside": beside,
+        },
+        lambda: tidy(records, {name: name for name in names[:4]}),
         [Series("best recipe", np.array(counts, dtype=np.float64), risks)],
         xlabel="batches",
         ylabel="risk",
@@ -322,8 +328,8 @@ def _one_pass_answer(asked: StreamOptions, noise: float) -> Answer:
         f"One pass over fresh data: eigenvalues j^-{asked.spectrum:g}, parameters squared j^{-asked.source:g}"
         f"{many}, noise {noise:g}",
         rows,
-        {"one_pass": stream, "curves": records},
-        tidy(records, paths),
+        lambda: {"one_pass": stream, "curves": records},
+        lambda: tidy(records, paths),
         series,
         xlabel="steps",
         ylabel="expected risk of a run",
@@ -482,8 +488,8 @@ def _spectrum_answer(described: dict[str, Any], found: list[Drawn], moments: int
         "spectrum",
         f"Limiting law of {of}",
         [{"": name, **dict(zip(headings, cells, strict=True))} for name, cells in lines.items()],
-        {**described, "laws": records},
-        tidy(records, {"law": "name", "eigenvalue": "eigenvalue", "density": "density"}),
+        lambda: {**described, "laws": records},
+        lambda: tidy(records, {"law": "name", "eigenvalue": "eigenvalue", "density": "density"}),
         [Series(one.label, *_sketched(one, axes), one.colour) for one in found if one.t.size],
         xlabel="log10 of the eigenvalue" if axes.decades else "eigenvalue",
         ylabel=axes.ylabel,

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,23 +45,62 @@ _COMMA_ADVICE = (
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The frame of a file, and how the file is written.
+    """The columns of a file, how the file is written, and its frame, which is read when it is first used.
 
-    Columns have names without spaces around them, or "column 1", "column 2", ... where the file has none. The
-    separator is empty for files that are no text.
+    Columns have names without spaces around them, or "column 1", "column 2", ... where the file has none; those of
+    `words` stay text. The separator is empty for files that are no text.
     """
 
     path: str
-    frame: "pd.DataFrame"
+    names: list[str]
     has_names: bool
     separator: str = ""
+    header_lines: int = 0
     has_decimal_commas: bool = False
     is_padded: bool = False
+    words: tuple[str, ...] = ()
 
-    @property
-    def names(self) -> list[str]:
-        """The names of the columns."""
-        return list(self.frame.columns)
+    @cached_property
+    def frame(self) -> "pd.DataFrame":
+        """All rows, as pandas reads them."""
+        import pandas as pd
+
+        if self.separator:
+            frame = self._frame_of_text()
+        elif self.has_names:
+            with _parquet(self.path) as file:
+                frame = file.read().to_pandas(ignore_metadata=True)
+        else:
+            return pd.DataFrame(load(self.path), columns=self.names)
+        if frame.empty:
+            raise InputError(f"{self.path} has {'a header but ' * bool(self.separator)}no rows.")
+        return frame
+
+    def _frame_of_text(self) -> "pd.DataFrame":
+        import pandas as pd
+
+        exactly = {"float_precision": "round_trip"} if int(pd.__version__.partition(".")[0]) < 3 else {}
+        try:
+            with opened(self.path) as file:
+                return pd.read_csv(
+                    file,
+                    sep=self.separator,
+                    header=None,
+                    names=self.names,
+                    skiprows=self.header_lines,
+                    decimal="," if self.has_decimal_commas else ".",
+                    dtype={name: str for name in self.words if name in self.names},
+                    encoding="utf-8-sig",
+                    low_memory=False,
+                    **exactly,
+                )
+        except UnicodeDecodeError:
+            raise InputError(f"{self.path} is not a text file in UTF-8.") from None
+        except pd.errors.EmptyDataError:
+            return pd.DataFrame(columns=self.names)
+        except pd.errors.ParserError as error:
+            self.require_equal_rows()
+            raise InputError(f"{self.path} is not a readable table: {error}") from None
 
     def rows_of_text(self) -> Iterator[tuple[int, list[str]]]:
         """The number of every line of a text file below the header that is not blank, and its cells."""
@@ -144,7 +183,7 @@ class Data:
             return found.X, found.y
         if kind_of(path) == ".npz":
             raise _mixed(self.path, path)
-        table = _require_columns(read_table(path, tuple(self.encoded)))
+        table = replace(_require_columns(read_table(path)), words=tuple(self.encoded))
         if not table.has_names:
             raise _mixed(self.path, path)
         wanted = [*self.numeric, *self.encoded, *self.targets]
@@ -226,12 +265,10 @@ def read(
             raise InputError(f"{{{option}}} names a column of a csv or parquet file; {holds}.")
     if kind == ".npz":
         return _of_arrays(path)
-    # Names of categories may be listed with commas: what they are is known once there is a header.
-    table = _require_columns(read_table(path, tuple(one_hot)))
+    table = _require_columns(read_table(path))
     targets, choice = _targets(table, target)
     dropped, words = _named(table, "drop", drop), _named(table, "one_hot", one_hot)
-    if set(words) - set(one_hot):
-        table = read_table(path, tuple(words))
+    table = replace(table, words=tuple(words))
     for option, names, other, others in (
         ("drop", dropped, "target", targets),
         ("one_hot", words, "target", targets),
@@ -259,23 +296,24 @@ def read(
             )
     X = _with_categories(table, numbers[:, : len(numeric)], encoded)
     y = numbers[:, len(numeric) :]
-    return Data(table, path, X, y, targets, numeric, encoded, dropped, [], fill, filled, choice)
+    # A copy has no frame, which takes as much memory as X.
+    return Data(replace(table), path, X, y, targets, numeric, encoded, dropped, [], fill, filled, choice)
 
 
-def read_table(path: str, words: tuple[str, ...] = ()) -> Table:
-    """Read a table; columns of `words` stay text. Two columns of one name are refused."""
+def read_table(path: str) -> Table:
+    """The columns of a table, without its rows. Two columns of one name are refused."""
     kind = kind_of(path)
-    if kind == ".parquet":
-        return _of_parquet(path)
     if kind in _TEXT:
-        return _of_text(path, words)
-    import pandas as pd
-
+        return _of_text(path)
+    if kind == ".parquet":
+        with _parquet(path) as file:
+            names = file.schema_arrow.names
+        _require_distinct(path, names)
+        return Table(path, names, has_names=True)
     values = load(path)
     if values.ndim != 2:
         raise _too_narrow(path, values.shape)
-    names = [f"column {place + 1}" for place in range(values.shape[1])]
-    return Table(path, pd.DataFrame(values, columns=names), has_names=False)
+    return Table(path, _places(values.shape[1]), has_names=False)
 
 
 def kind_of(path: str) -> str:
@@ -382,11 +420,17 @@ def _of_arrays(path: str) -> Data:
             f"{path}: y must be a vector, one response per row, but its shape is {y.shape}; "
             "save one of its columns as y, or ask LeastSquares(X, y) in Python about all of them."
         )
-    names = [f"column {place + 1}" for place in range(X.shape[1])]
-    return Data(None, path, X, y[:, None], ["the array y"], names, truth=truth)
+    return Data(None, path, X, y[:, None], ["the array y"], _places(X.shape[1]), truth=truth)
 
 
-def _of_parquet(path: str) -> Table:
+def _places(count: int) -> list[str]:
+    """Names of columns that have none."""
+    return [f"column {place + 1}" for place in range(count)]
+
+
+@contextmanager
+def _parquet(path: str) -> Iterator[Any]:
+    """An open parquet file; unlike read_parquet of pandas, it may have columns of the same name."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -396,19 +440,13 @@ def _of_parquet(path: str) -> Table:
         ) from None
     try:
         with opened(path) as file:
-            # Unlike read_parquet of pandas, this reads columns of the same name, which are refused by name.
-            found = pyarrow.parquet.ParquetFile(file).read()
+            yield pyarrow.parquet.ParquetFile(file)
     except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
         raise InputError(f"{path} is not a readable parquet file: {error}") from None
-    _require_distinct(path, found.column_names)
-    if not found.num_rows:
-        raise InputError(f"{path} has no rows.")
-    return Table(path, found.to_pandas(ignore_metadata=True), has_names=True)
 
 
-def _of_text(path: str, words: tuple[str, ...], decimal: str = ".") -> Table:
-    import pandas as pd
-
+def _of_text(path: str) -> Table:
+    """The columns of a text file, by its beginning."""
     try:
         with opened(path) as file:
             head = file.read(_HEAD)
@@ -440,35 +478,8 @@ def _of_text(path: str, words: tuple[str, ...], decimal: str = ".") -> Table:
             warn(
                 f"line 1 of {path} counts 0, 1, 2, ... and is read as numbers; if it is a header, name its columns."
             )
-        names = [f"column {place + 1}" for place in range(len(names))]
-    table = Table(
-        path, pd.DataFrame(columns=names), has_names, separator, decimal == ",", has_names and names != header
-    )
-    exactly = {"float_precision": "round_trip"} if int(pd.__version__.partition(".")[0]) < 3 else {}
-    try:
-        with opened(path) as file:
-            frame = pd.read_csv(
-                file,
-                sep=separator,
-                header=None,
-                names=names,
-                skiprows=line if has_names else 0,
-                decimal=decimal,
-                dtype={name: str for name in words if name in names},
-                encoding="utf-8-sig",
-                low_memory=False,
-                **exactly,
-            )
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not a text file in UTF-8.") from None
-    except pd.errors.EmptyDataError:
-        frame = table.frame
-    except pd.errors.ParserError as error:
-        table.require_equal_rows()
-        raise InputError(f"{path} is not a readable table: {error}") from None
-    if frame.empty:
-        raise InputError(f"{path} has a header but no rows.")
-    return replace(table, frame=frame)
+        names, line = _places(len(names)), 0
+    return Table(path, names, has_names, separator, line, is_padded=has_names and names != header)
 
 
 def _rows(path: str, text: Any, separator: str) -> Iterator[tuple[int, list[str]]]:
@@ -555,8 +566,7 @@ def _numbers(
         and not table.has_decimal_commas
         and _has_decimal_commas(table, names, wrong)
     ):
-        words = tuple(name for name in table.names if name not in names)
-        return _numbers(_of_text(table.path, words, ","), features, targets, fill)
+        return _numbers(replace(table, has_decimal_commas=True), features, targets, fill)
     if wrong:
         raise _not_numbers(table, wrong, targets)
     filled: dict[str, float] = {}

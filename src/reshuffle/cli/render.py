@@ -27,6 +27,7 @@ _FAR = 30
 class Answer:
     """What a command found: a readable table, everything for JSON, a tidy table for CSV, curves, and words.
 
+    `data`, for JSON, and `columns`, for CSV, make what they hold only when it is written.
     Cells of a row are text, numbers, flags, or pairs of a number and its error; the first `keys` columns tell the
     rows apart, and stay in sight where a table is too wide. `levels` are horizontal lines by name, `remarks` stand
     above the table, `notes` below it, and programs come last. `draw` makes pictures that have more than the series.
@@ -35,8 +36,8 @@ class Answer:
     command: str
     title: str
     rows: Sequence[Mapping[str, Any]]
-    data: dict[str, Any]
-    columns: Mapping[str, Any]
+    data: Callable[[], dict[str, Any]]
+    columns: Callable[[], Mapping[str, Any]]
     series: Sequence[Series] = ()
     xlabel: str = "epochs"
     ylabel: str = ""
@@ -131,7 +132,7 @@ def json_text(answer: Answer) -> str:
     """The data as strict JSON: what is infinite is the string "inf", what is not a number null."""
     import reshuffle as rs
 
-    data = {"command": answer.command, "version": rs.__version__, **answer.data}
+    data = {"command": answer.command, "version": rs.__version__, **answer.data()}
     return json.dumps(plain(data), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
@@ -139,8 +140,9 @@ def csv_text(answer: Answer) -> str:
     """The columns, with all digits of every number."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(answer.columns)
-    for row in zip(*answer.columns.values(), strict=True):
+    columns = answer.columns()
+    writer.writerow(columns)
+    for row in zip(*columns.values(), strict=True):
         writer.writerow([plain(cell) for cell in row])
     return text.getvalue()
 

@@ -268,7 +268,7 @@ def _sweep_answer(posed: Posed, asked: ProblemOptions, found: "Dataset") -> Answ
         "sweep",
         f"{found['reason'].isel(question=0).size} points, {problem.n} rows, {problem.p} columns: {shown}",
         rows or [dict.fromkeys((*points, shown))],
-        {
+        lambda: {
             **(posed.record(asked) if posed.data is not None else {}),
             **found.attrs,
             "best": records,
@@ -278,7 +278,7 @@ def _sweep_answer(posed: Posed, asked: ProblemOptions, found: "Dataset") -> Answ
                 for name in found.data_vars
             },
         },
-        _sweep_columns(found),
+        lambda: _sweep_columns(found),
         series,
         ylabel=shown,
         keys=len(points),

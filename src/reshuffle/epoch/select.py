@@ -70,7 +70,7 @@ class Accuracy:
     budget : float
         Floating-point operations that may be spent on the mean of an epoch.
     seed : int
-        Of the sampled orders.
+        Seed of the sampled orders.
     """
 
     method: str = "auto"
@@ -170,9 +170,9 @@ class Computation:
     Attributes
     ----------
     mean : Choice
-        Of the mean over the orders of an epoch: iterates, risk, limits, stability.
+        The choice for the mean over the orders of an epoch: iterates, risk, limits, stability.
     second_moment : Choice
-        Of the second moments after one epoch: the expected risk and its spread.
+        The choice for the second moments after one epoch: the expected risk and its spread.
     """
 
     mean: Choice

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 SIZE = 60
 DEEPEST = 3
-"""The largest power of p - z whose kernel is looked at; its words grow with it."""
+"""The largest power of p - z whose kernel is computed; its words grow with it."""
 LONGEST = 12
 """Letters of the longest word that is still multiplied out."""
 
@@ -50,7 +50,7 @@ HEIGHT = 1e-3
 """Above the plane, in units of the pencil: where the path ends and the last steps begin."""
 STEPS = 14
 ENTRIES = 700_000
-"""Of the Jacobians of points that are solved together."""
+"""Entries of the Jacobians of points that are solved together."""
 MANY, NEIGHBOURS = 100, 6
 """Points from which on most of them start from others, and those that a guess is laid through."""
 WITHIN = 10.0
@@ -75,13 +75,13 @@ class PlaneGrid:
     x, y : (columns,), (rows,)
         Real and imaginary parts of the grid's points.
     density, error : (rows, columns)
-        Of the continuous part, nan and inf where a point failed.
+        Density of the continuous part and its error, nan and inf where a point failed.
     converged : (rows, columns) of bool
     mass : float
-        Of the grid's cells, each with the density of its midpoint, and of the atoms: close to 1 where the
+        Mass of the grid's cells, each with the density of its midpoint, and of the atoms: close to 1 where the
         grid is fine.
     error_kind : str
-        In which sense errors are meant.
+        Kind of the errors.
     """
 
     x: Real
@@ -364,7 +364,7 @@ class Plane:
     ----------
     potential : complex
         ``g(z) = d/dz`` of the logarithmic potential, ``tau((z - p)^-1)`` outside the spectrum.
-    density : of the Brown measure; error : its estimate, inf where it failed.
+    density : the density of the Brown measure; error : its estimated error, inf where it failed.
     depth : the imaginary part of the hermitised resolvent, zero outside the support.
     converged : flags.
     """
@@ -669,7 +669,7 @@ def _repeated(eigenvalues: Complex, expression: Expression) -> list[complex]:
 
 
 def _mass(moved: Expression) -> float:
-    """Return the mass of the kernel of the highest power that is looked at."""
+    """Return the mass of the kernel of the highest power that is computed."""
     last, power = -1.0, Expression({(): 1}, moved.family)
     for _ in range(DEEPEST):
         power = power * moved

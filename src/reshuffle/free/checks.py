@@ -18,7 +18,7 @@ ErrorKind: TypeAlias = Literal["exact", "bound", "confidence 99%", "estimate"]
 SMALLEST, LARGEST = 1e-60, 1e60
 """Sizes of laws: their cubes must be numbers."""
 NARROWEST = 1e-8
-"""Of its place: the smallest width of an interval."""
+"""The smallest width of an interval, relative to its location."""
 
 
 class ConvergenceError(ArithmeticError):

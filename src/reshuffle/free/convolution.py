@@ -33,7 +33,7 @@ from reshuffle.free.support import Support
 from reshuffle.free.support import support as support_of
 
 COARSE = 1500
-"""Points of the first look at a density, from high above the axis."""
+"""Points of the first scan of a density, high above the axis."""
 TOGETHER = 4096
 """Points that are solved at once."""
 
@@ -93,7 +93,7 @@ def gram(sigma: Law, ratio: float) -> Law:
     Parameters
     ----------
     sigma : Law
-        Of the eigenvalues of Sigma, on the half-line x >= 0.
+        The law of the eigenvalues of Sigma, on the half-line x >= 0.
     ratio : float
         Columns per row, p/n.
 
@@ -166,7 +166,7 @@ def compress(law: Law, rank: float) -> Law:
     Parameters
     ----------
     law : Law
-        Of x.
+        The law of x.
     rank : float
         In (0, 1].
 
@@ -219,11 +219,11 @@ class Convolved(SolvedLaw):
     Parameters
     ----------
     laws : list of Law
-        Of products: on the half-line x >= 0, none of them the point 0.
+        For products: on the half-line x >= 0, none of them the point 0.
     weights : list of float
         t_j, as many.
     product : bool
-        Whether they are multiplied, and not added.
+        True for a product, False for a sum.
     """
 
     def __init__(self, laws: Sequence[Law], weights: Sequence[float], *, product: bool):

@@ -40,19 +40,22 @@ class Deconvolved:
     law : Discrete
         The law on a fine grid whose Cauchy transform fits best, with its `points` and their `weights`.
     misfit : float
-        How far its transform is from the given one, in root mean square and relative to it.
+        Distance of its transform from the given one, in root mean square and relative to it.
     height : float
-        How far above the axis they were compared, relative to the scale of what was seen: what is finer is
-        not resolved.
+        Height above the axis at which they were compared, relative to the scale of the observed law: finer
+        structure is not resolved.
     error : float
         Estimate of the Wasserstein-1 distance from the true law: by how much the answer would differ from sample to
         sample. nan for laws, which do not fluctuate, and for sums.
+    error_kind : str
+        "estimate".
     """
 
     law: Discrete
     misfit: float
     height: float
     error: float = float("nan")
+    error_kind: str = "estimate"
 
     def __repr__(self) -> str:
         off = f", +- {self.error:.2g}" if np.isfinite(self.error) else ""
@@ -73,7 +76,7 @@ def divide(
     Parameters
     ----------
     seen : Law, or eigenvalues (p,)
-        Of the sample covariance, zeros included.
+        The spectrum of the sample covariance, zeros included.
     noise : MarchenkoPastur
         Its ratio is p/n.
     height : float, optional

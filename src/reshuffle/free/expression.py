@@ -260,7 +260,7 @@ def variables(*laws: Law | Element, names: Sequence[str] | None = None) -> tuple
     *laws : Law, Spectrum, Circular, HaarUnitary or RDiagonal
         One per variable.
     names : list of str, optional
-        How to print them, ``x1, x2, ...`` unless given.
+        Their printed names, ``x1, x2, ...`` by default.
 
     Returns
     -------

@@ -41,9 +41,9 @@ class Pencil:
     corner : int
         The size of the block ``00``, the dimension of the expression's own matrix coefficients.
     scales : (m,)
-        What each variable is divided by.
+        The divisor of each variable.
     factor, shift : float
-        How the Schur complement is turned into the expression.
+        The affine map from the Schur complement to the expression.
     """
 
     coefficients: Complex
@@ -476,7 +476,7 @@ def _replaced(letter: Letter, images: dict[int, Image], family: Family) -> Word:
 
 
 FEW = 4
-"""Largest number of values that is looked at; a power of as many letters is rare."""
+"""Largest number of values that is examined; a power of as many letters is rare."""
 
 Rule = tuple[int, int, float]
 """Whole numbers k > j and a factor c with x^k = c x^j."""

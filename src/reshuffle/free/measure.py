@@ -17,13 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from reshuffle.free.checks import Complex, ConvergenceError, Real, probabilities, real_points
 
 NODES = 20
-"""Of each panel."""
+"""Nodes of each panel."""
 GRID = -np.cos((np.arange(NODES) + 0.5) * np.pi / NODES)
-"""Where they are on [-1, 1]."""
+"""The nodes on [-1, 1]."""
 TO_COEFFICIENTS = np.linalg.inv(chebyshev.chebvander(GRID, NODES - 1))
 """From values at the nodes to those of a Chebyshev series."""
 INTEGRALS = np.array([2 / (1 - k * k) if k % 2 == 0 else 0.0 for k in range(NODES)])
-"""Of the Chebyshev polynomials over [-1, 1]."""
+"""Integrals of the Chebyshev polynomials over [-1, 1]."""
 # Replacing a value amplifies the errors of the others, so only clearly worse ones are replaced.
 VISIBLE = 1e-7
 _GAUSS, _GAUSS_WEIGHTS = legendre.leggauss(48)
@@ -158,7 +158,7 @@ class Measure:
     ----------
     density : callable, array -> array, or -> (array, error estimates).
     intervals : pairs (low, high); atoms : pairs (location, mass).
-    tolerance : of the last coefficients.
+    tolerance : the largest relative size of the last coefficients.
     powers : edge -> m where it is known, a whole number; see `edge_powers`.
 
     >>> square = Measure(lambda x: np.sqrt(4 - x**2) / (2 * np.pi), [(-2.0, 2.0)], [])
@@ -388,7 +388,7 @@ def exponent(density: Density, place: float, inward: float) -> tuple[int, int] |
     Parameters
     ----------
     density : callable, array -> array; place : the singular point.
-    inward : width of the interval on the side to look at, with its sign.
+    inward : signed width of the interval on the side of the density.
 
     >>> exponent(lambda x: x ** (-2 / 3), 0.0, 1.0)
     (-2, 3)

@@ -69,12 +69,12 @@ def parse(text: str, /, **laws: Law | Element) -> Expression:
     text : str
         At most 2000 characters.
     **laws : Law, Spectrum, Circular, HaarUnitary or RDiagonal
-        Of the variables, by their names.
+        The laws of the variables, by their names.
 
     Returns
     -------
     Expression
-        Of variables that are free from each other.
+        An expression of variables that are free from each other.
 
     >>> from reshuffle import free
     >>> law = free.MarchenkoPastur(0.5, 0.2)
@@ -156,8 +156,8 @@ class _Reader:
 
     Parameters
     ----------
-    what : of the text, for errors; allowed : in it, for errors.
-    names, calls : that have a meaning.
+    what, allowed : the kind of the text and its allowed syntax, for errors.
+    names, calls : the names and the functions that have a meaning.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ HIDDEN = 0.1
 CROWDED = 0.05
 """A curve that fills less than this share of its axes sits in a corner that nobody can read."""
 DECADES = 6
-"""How far down geometric points and a logarithmic axis follow a law that reaches zero."""
+"""Decades of a logarithmic axis, and of geometric points, for a law that reaches zero."""
 
 
 class Drawable(Protocol):
@@ -46,7 +46,7 @@ class View:
     Attributes
     ----------
     decades : bool
-        Whether the eigenvalues' axis is logarithmic, with densities per decade: areas are masses there too.
+        True if the eigenvalues' axis is logarithmic, with densities per decade: areas are masses there too.
     top : float
         The height to show; 0 if there is no density at all.
     """

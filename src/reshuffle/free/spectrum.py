@@ -78,12 +78,12 @@ def spectrum(expression: Expression | str, /, budget: float = BUDGET, **laws: La
     Parameters
     ----------
     expression : Expression or str
-        Of the variables of one call of `variables`; or a text, as `parse` takes it.
+        In variables of one call of `variables`; or a text, as `parse` takes it.
     budget : float
         Seconds of one core, estimated, that finding support and measure may cost before it is given up with a
         ConvergenceError.
     **laws : Law or Element
-        Of the variables of a text, by their names.
+        The laws of the variables of a text, by their names.
 
     Returns
     -------
@@ -130,7 +130,7 @@ class SolvedLaw(Law):
 
     @abstractmethod
     def _working(self) -> AbstractContextManager[None]:
-        """Show that support and measure are looked for, and bound what that costs."""
+        """Show progress of the search for support and measure, and bound its cost."""
 
     @abstractmethod
     def _attempts(self) -> Iterator[tuple[Support, Pairs]]:

@@ -109,7 +109,7 @@ def regular_ends(
     density, threshold : as in `cut`.
     folds : points outside and inside -> ends between them, or nan.
     attempts : (n,)
-        How often a fold is looked for, each time from 25 times closer.
+        Number of attempts to find a fold, each from 25 times closer.
     """
     ends = np.full(len(brackets.low), np.nan)
     if folds is no_folds:
@@ -382,7 +382,7 @@ def _vanishes(density: Callable[[Real], Any], points: Real, scale: float) -> NDA
 def polish(density: Callable[[Real], Any], edge: float, inward: float, scale: float) -> float:
     """Return an edge to rounding: a square root, or another fractional power fitted by `locate`.
 
-    What neither explains is returned as it came.
+    An edge of neither kind is returned unchanged.
     """
     (root,) = square_root_ends(density, np.array([edge]), np.array([inward]), scale)
     found = locate(density, edge, inward, scale) if np.isnan(root) else float(root)

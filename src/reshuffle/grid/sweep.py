@@ -6,6 +6,7 @@ and every answer is computed once, wherever it is in the grid.
 
 import inspect
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -124,11 +125,13 @@ def sweep(
     >>> {name: found[name].values[place].item() for name, place in best.items()}
     {'batches': 1, 'alpha': 0.2, 'epochs': 10.0}
     """
+    from reshuffle import __version__
+
     workers.required("xarray", "sweep")
     if ask is not None:
         warnings.warn("ask= is now metrics=.", DeprecationWarning, stacklevel=2)
         metrics = ask if metrics is None else metrics
-    fixed = {
+    fixed: dict[str, Any] = {
         "scheme": scheme, "batches": batches, "batch_size": batch_size,
         "drop_last": _arrays.flag("drop_last", drop_last), "step": step, "alpha": alpha, "momentum": momentum,
         "nesterov": nesterov, "penalty": penalty, "unpenalized": unpenalized, "average": average, "start": start,
@@ -143,35 +146,57 @@ def sweep(
     wanted = checked(metrics, problems)
     computed_by = workers.chosen(n_jobs, client)
     points = grid_points(values, fixed, problems)
-    runs, refused = _runs(points, problems)
-    kept = None if cache is None else Cache(cache)
-    data = hashed_problems(problems, required=kept is not None)
+    runs: dict[int, Run] = {}
+    refused: dict[int, Exception] = {}
+    for number, point in enumerate(points):
+        try:
+            runs[number] = point.run(problems[point.problem])
+        except REFUSALS as refusal:
+            refused[number] = refusal
+    if not runs:
+        raise refused[0]
+    store = None if cache is None else Cache(cache)
+    data = hashed_problems(problems, required=store is not None)
     keys: dict[tuple[int, str], str] = {}
-    for number, run in runs.items():
-        for metric in wanted:
-            try:
-                keys[number, metric.name] = hashed_question(run, data[points[number].problem], metric, when)
-            except UnknownContentError:
-                if kept is not None:
-                    raise
-            if not keys.get((number, metric.name)) or not data[points[number].problem]:
-                keys[number, metric.name] = f"{number} {metric.name}"
+    for (number, run), metric in product(runs.items(), wanted):
+        content, key = data[points[number].problem], ""
+        try:
+            key = hashed_question(run, content, metric, when) if content else ""
+        except UnknownContentError:
+            if store is not None:
+                raise
+        keys[number, metric.name] = key or f"{number} {metric.name}"
     known: dict[str, dict[str, Answer]] = {}
-    if kept is not None:
+    if store is not None:
         for key, name in {key: name for (_, name), key in keys.items()}.items():
-            answers = kept.get(key, METRICS[name], problems[0], len(when))
-            if answers is not None:
+            if (answers := store.get(key, METRICS[name], problems[0], len(when))) is not None:
                 known[key] = answers
     for key, name, answers in _computed(points, runs, problems, keys, known, when, computed_by):
         known[key] = answers
-        if kept is not None:
-            kept.put(key, METRICS[name], answers)
-    found = [
-        (point.place, metric, refused[number] if number in refused else known[keys[number, metric.name]])
-        for number, point in enumerate(points)
-        for metric in wanted
+        if store is not None:
+            store.put(key, METRICS[name], answers)
+    found = []
+    for number in range(len(points)):
+        if number in refused:
+            none = Answer(np.asarray(np.nan), np.asarray(np.nan), reason=str(refused[number]))
+            found.append({each.name: none for metric in wanted for each in metric.quantities})
+        else:
+            parts = [known[keys[number, metric.name]] for metric in wanted]
+            found.append({name: answer for part in parts for name, answer in part.items()})
+    defaults = inspect.signature(sweep).parameters
+    recipe = [
+        f"{name}={label(value)}"
+        for name, value in fixed.items()
+        if name == "scheme" or not (value is None or np.array_equal(value, defaults[name].default))
     ]
-    return _dataset(values, problems[0], wanted, when, found, _attributes(fixed, data, kept))
+    attributes = {
+        "recipe": ", ".join(recipe),
+        "version": __version__,
+        "data_sha256": ", ".join(data) or "unknown",
+        "from_cache": 0 if store is None else store.found,
+        "distrusted": 0 if store is None else store.distrusted,
+    }
+    return _dataset(values, problems[0], wanted, when, found, attributes)
 
 
 # ------------------------------------------------------------------------------------------- the points of a grid
@@ -219,9 +244,8 @@ _NOT_OF_DESCENT = ("scheme", "seed", "drop_last", *_OF_BATCHES)
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """A point of a grid: its place, the number of its problem, and the scheme and arguments of `descend`."""
+    """A point of a grid: the number of its problem, and the scheme and arguments of `descend`."""
 
-    place: tuple[int, ...]
     problem: int
     scheme: Scheme
     recipe: Mapping[str, Any]
@@ -255,11 +279,9 @@ def dimensions(over: Any, fixed: Mapping[str, Any]) -> dict[str, list[Any]]:
         if not values[name]:
             raise ValueError(f"over[{name!r}] must hold at least one value, but it is empty.")
         labels = [label(value) for value in values[name]]
-        for one in labels:
-            if labels.count(one) > 1:
-                raise ValueError(
-                    f"over[{name!r}] must hold each value once, but {one} is there {labels.count(one)} times."
-                )
+        one, times = Counter(labels).most_common(1)[0]
+        if times > 1:
+            raise ValueError(f"over[{name!r}] must hold each value once, but {one} is there {times} times.")
     for one, other in (("step", "alpha"), ("batches", "batch_size")):
         if all(name in values or fixed.get(name) is not None for name in (one, other)):
             raise TypeError(f"at most one of {one} and {other} must be given, but both are.")
@@ -280,12 +302,12 @@ def label(value: Any) -> str:
 def grid_points(
     values: Mapping[str, list[Any]], fixed: Mapping[str, Any], problems: Sequence[LeastSquares]
 ) -> list[Point]:
-    """Every point of a grid; problem number k belongs to seed number k."""
+    """Every point of a grid, the last dimension fastest; problem number k belongs to seed number k."""
     found = []
-    places = product(*(range(len(each)) for each in values.values()))
-    for place, here in zip(places, product(*values.values()), strict=True):
-        settings = {**fixed, **dict(zip(values, here, strict=True))}
-        number = place[list(values).index("seed")] if "seed" in values else 0
+    for here in product(*values.values()):
+        at = dict(zip(values, here, strict=True))
+        settings = {**fixed, **at}
+        number = values["seed"].index(at["seed"]) if "seed" in values else 0
         scheme = _made(_scheme("scheme", settings["scheme"]), settings)
         scheme.partition(problems[number].n)
         arguments = {
@@ -293,7 +315,7 @@ def grid_points(
             for name, value in settings.items()
             if name not in _NOT_OF_DESCENT and value is not None
         }
-        found.append(Point(place, number, scheme, arguments))
+        found.append(Point(number, scheme, arguments))
     return found
 
 
@@ -308,17 +330,13 @@ def _made(kind: Any, settings: Mapping[str, Any]) -> Scheme:
             )
         return kind
     takes = inspect.signature(kind).parameters
-    made: Scheme
-    if not takes:
-        made = kind()
-        return made
     wrong = [name for name in given if name not in takes]
-    if wrong or not given:
+    if takes and (wrong or not given):
         what = f"but {wrong[0]} is given" if wrong else "but neither batches nor batch_size is given"
         raise TypeError(f"scheme {kind.__name__} is made as {kind.__name__}({kind.example}), {what}.")
     if settings.get("drop_last"):
         given["drop_last"] = True
-    made = kind(**given)
+    made: Scheme = kind(**given) if takes else kind()
     return made
 
 
@@ -341,22 +359,6 @@ def _problems(problem: Any, y: Any, seeds: Sequence[int] | None) -> list[LeastSq
             'problem must be a LeastSquares, or over must have the "seed" that this function takes.'
         )
     return [checked_problem(problem)]
-
-
-def _runs(
-    points: Sequence[Point], problems: Sequence[LeastSquares]
-) -> tuple[dict[int, Run], dict[int, Exception]]:
-    """The runs by the numbers of their points, and why others are none; if none is one, its error is raised."""
-    runs: dict[int, Run] = {}
-    refused: dict[int, Exception] = {}
-    for number, point in enumerate(points):
-        try:
-            runs[number] = point.run(problems[point.problem])
-        except REFUSALS as refusal:
-            refused[number] = refusal
-    if not runs:
-        raise refused[0]
-    return runs, refused
 
 
 # ---------------------------------------------------------------------------------------------- their answers
@@ -442,42 +444,35 @@ def _dataset(
     problem: LeastSquares,
     wanted: Sequence[Metric],
     epochs: FloatArray,
-    found: Sequence[tuple[tuple[int, ...], Metric, Mapping[str, Answer] | Exception]],
+    found: Sequence[Mapping[str, Answer]],
     attributes: Mapping[str, Any],
 ) -> "Dataset":
-    """The answers to each metric at each place of the grid as labelled arrays."""
-    grid, dims = tuple(len(each) for each in values.values()), tuple(values)
-    data: dict[str, Any] = {}
+    """The answers at all points, in the order of the grid, as labelled arrays."""
+    grid, data = tuple(map(len, values.values())), {}
+
+    def add(
+        name: str, axes: Sequence[str], shape: tuple[int, ...], entries: Any, text: str, unit: str
+    ) -> None:
+        arrays = np.array([np.broadcast_to(entry, shape) for entry in entries])
+        notes = {"long_name": text, "units": unit}
+        data[name] = ((*values, *axes), arrays.reshape(*grid, *shape), notes)
+
     for each in (quantity for metric in wanted for quantity in metric.quantities):
-        notes = {"long_name": each.label, "units": each.unit}
-        array = np.full((*grid, *each.shape(problem, epochs.shape)), np.nan)
-        data[each.name] = ((*dims, *each.axes(problem)), array, notes)
+        answers, axes = [point[each.name] for point in found], each.axes(problem)
+        shape = each.shape(problem, epochs.shape)
+        add(each.name, axes, shape, [answer.value for answer in answers], each.label, each.unit)
         if each.has_error:
-            array = np.full((*grid, *each.shape(problem, epochs.shape, of_error=True)), np.nan)
-            axes = tuple(name for name in each.axes(problem) if name != "parameter")
-            notes = {**notes, "long_name": f"error of the {each.label}"}
-            data[f"{each.name}_error"] = ((*dims, *axes), array, notes)
+            axes = tuple(name for name in axes if name != "parameter")
+            shape = each.shape(problem, epochs.shape, of_error=True)
+            errors = [answer.error for answer in answers]
+            add(f"{each.name}_error", axes, shape, errors, f"error of the {each.label}", each.unit)
     words = {
         "reason": "why there is no answer, or a warning about its accuracy",
         "error_kind": "meaning of errors",
     }
     for name, text in words.items():
-        empty = np.full((*grid, len(wanted)), "", dtype=object)
-        data[name] = ((*dims, "question"), empty, {"long_name": text, "units": ""})
-    for place, metric, answers in found:
-        here = (*place, wanted.index(metric))
-        if isinstance(answers, Exception):
-            data["reason"][1][here], data["error_kind"][1][here] = str(answers), "exact"
-            continue
-        for each in metric.quantities:
-            data[each.name][1][place] = answers[each.name].value
-            if each.has_error:
-                data[f"{each.name}_error"][1][place] = answers[each.name].error
-        main = answers[metric.quantities[0].name]
-        data["reason"][1][here], data["error_kind"][1][here] = main.reason, main.error_kind
-    for name in words:
-        axes, text, notes = data[name]
-        data[name] = axes, text.astype(str), notes
+        entries = [[getattr(point[metric.quantities[0].name], name) for metric in wanted] for point in found]
+        add(name, ["question"], (len(wanted),), entries, text, "")
     labels = {name: words for name, (_, *words) in _DIMENSIONS.items()} | {"epochs": ("epochs", "epochs")}
     along: dict[str, Any] = {
         name: [label(value) for value in each] if name in ("scheme", "average") else each
@@ -490,31 +485,5 @@ def _dataset(
     for name in (name for name in along if name in used):
         long_name, units = labels.get(name, (name, ""))
         coordinates[name] = (name, np.asarray(along[name]), {"long_name": long_name, "units": units})
-    made: Dataset = workers.required("xarray", "sweep").Dataset(
-        data, coords=coordinates, attrs=dict(attributes)
-    )
+    made: Dataset = workers.required("xarray", "sweep").Dataset(data, coordinates, attributes)
     return made
-
-
-def _attributes(fixed: Mapping[str, Any], data: Sequence[str], kept: Cache | None) -> dict[str, Any]:
-    from reshuffle import __version__
-
-    plain: dict[str, Any] = {
-        "unpenalized": (),
-        "drop_last": False,
-        "method": "auto",
-        "rtol": Accuracy.rtol,
-        "budget": Accuracy.budget,
-    }
-    words = [
-        f"{name}={label(value)}"
-        for name, value in fixed.items()
-        if value is not None and not (name in plain and np.array_equal(value, plain[name]))
-    ]
-    return {
-        "recipe": ", ".join(words),
-        "version": __version__,
-        "data_sha256": ", ".join(data) or "unknown",
-        "from_cache": 0 if kept is None else kept.found,
-        "distrusted": 0 if kept is None else kept.distrusted,
-    }

@@ -323,9 +323,9 @@ def _share(value: float, base: float) -> str:
 
 def _programs(data: "Data", plan: "rs.Plan", values: Mapping[str, Any], verify: bool) -> dict[str, str]:
     """Return programs that train as recommended, and the lines that compute the plan."""
-    from reshuffle.cli.programs import of_plan, reading
+    from reshuffle.cli.advise import reading_lines, training_programs
 
-    made = of_plan(data, plan, None)
+    made = training_programs(data, plan, None)
     settings = [
         *["standardize=False"] * (not values["standardize"]),
         *[f"epochs={values['epochs']}"] * (values["epochs"] != 1000),
@@ -335,7 +335,7 @@ def _programs(data: "Data", plan: "rs.Plan", values: Mapping[str, Any], verify: 
         "import pandas as pd",
         "import reshuffle as rs",
         "",
-        *reading(data),
+        *reading_lines(data),
         f"plan = rs.plan({', '.join(['X', 'y.iloc[:, 0]', *settings])})",
         "print(plan)",
         "curves = plan.mean_squares[0] + plan.spreads[0]  # leave-one-out: (batch sizes, steps, epochs)",

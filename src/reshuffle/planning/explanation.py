@@ -37,7 +37,7 @@ _MANY, _CONVERGED = 100.0, 1e-8
 
 @dataclass(frozen=True, eq=False)
 class SpreadTest:
-    """The distance of a fit from the mean iterate beside that of single runs.
+    """The distance of a fit from the mean iterate, compared with that of single runs.
 
     With l_i the eigenvalues of X C X' / n, C the covariance of single runs over their orders, the squared distance
     of a run is sum_i l_i z_i^2 with mean sum_i l_i. It is compared with the multiple g chi^2_h that has the same
@@ -84,71 +84,38 @@ class SpreadTest:
         return f"SpreadTest({size} times the spread, probability={chance}: {word})"
 
 
-@dataclass(frozen=True, eq=False)
-class RunSpread:
-    """Distance of the predictions of single runs from those of the mean iterate.
+def _spread_test(run: Run, epochs: float, noise: FloatArray, fit: FloatArray) -> SpreadTest:
+    """Test of the distance of a fit (p,) from the mean iterate, `noise` (p,), against the spread of single runs."""
+    reduction, n, largest = run.problem.reduction, run.problem.n, _largest(run)
+    eigenvalues = np.zeros(0)
 
-    Attributes
-    ----------
-    eigenvalues : (r,)
-        Those of X C X' / n; none where they are not known.
-    expected : Answer
-        The root of their sum.
-    tolerance : float
-        How far the predictions of the mean iterate itself may be off, |X e| / sqrt(n).
-    """
+    def question() -> tuple[FloatArray, FloatArray, ErrorKind]:
+        nonlocal eigenvalues
+        ends = epochs > _MANY and run.converges and run.stability().rate ** epochs < _CONVERGED
+        covariance = run.covariance(np.inf if ends else epochs)
+        if np.isfinite(covariance.factor).all():
+            fitted = reduction.fitted(covariance.factor)
+            eigenvalues = np.square(scipy.linalg.svdvals(fitted, check_finite=False)) / n
+        else:
+            eigenvalues = np.array([np.inf])
+        total, off = float(eigenvalues.sum()), float(covariance.error) * largest**2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            error = np.where(off == 0, 0.0, np.minimum(off / (2 * np.sqrt(total)), np.sqrt(off)))
+        return np.asarray(np.sqrt(total)), error, covariance.error_kind
 
-    run: Run
-    eigenvalues: FloatArray
-    expected: Answer
-    tolerance: float
-
-    @classmethod
-    def of(cls, run: Run, epochs: float) -> "RunSpread":
-        """The spread after some epochs."""
-        found: list[FloatArray] = []
-
-        def question() -> tuple[FloatArray, FloatArray, ErrorKind]:
-            covariance = run.covariance(_or_limit(run, epochs))
-            found.append(_eigenvalues(run, covariance.factor))
-            total, off = float(found[0].sum()), float(covariance.error) * _largest(run) ** 2
-            with np.errstate(divide="ignore", invalid="ignore"):
-                error = np.where(off == 0, 0.0, np.minimum(off / (2 * np.sqrt(total)), np.sqrt(off)))
-            return np.asarray(np.sqrt(total)), error, covariance.error_kind
-
-        expected = ask(question)
-        off = float(run.iterate_error(epochs))
-        return cls(run, found[0] if found else np.zeros(0), expected, off * _largest(run) if off else 0.0)
-
-    def test(self, noise: FloatArray, fit: FloatArray) -> SpreadTest:
-        """Compare the distance of a fit (p,) from the mean iterate, `noise` (p,), with those of single runs."""
-        reduction, n = self.run.problem.reduction, self.run.problem.n
-        distance, size = (float(np.sqrt(reduction.squares(vector) / n)) for vector in (noise, fit))
-        if not self.expected.is_known:
-            return SpreadTest(distance, self.expected, np.nan, np.nan, np.nan)
-        is_near = distance <= max(_SINGLE_PRECISION * size, self.tolerance)
-        total = float(self.eigenvalues.sum())
-        if not 0 < total < np.inf:
-            return SpreadTest(distance, self.expected, np.nan, np.nan, 1.0 if is_near or total > 0 else 0.0)
-        scale = float(np.square(self.eigenvalues / total).sum()) * total
-        freedom, chi_square = total / scale, distance**2 / scale
-        chance = 1.0 if is_near else float(scipy.special.gammaincc(freedom / 2, chi_square / 2))
-        return SpreadTest(distance, self.expected, chi_square, freedom, chance)
-
-
-def _or_limit(run: Run, epochs: float) -> float:
-    """The epochs, or infinity where that is the same, which costs less."""
-    return (
-        np.inf if epochs > _MANY and run.converges and run.stability().rate ** epochs < _CONVERGED else epochs
-    )
-
-
-def _eigenvalues(run: Run, factor: FloatArray) -> FloatArray:
-    """Those of X C X' / n for C = F F'."""
-    if not np.isfinite(factor).all():
-        return np.array([np.inf])
-    seen = run.problem.reduction.fitted(factor)
-    return np.asarray(np.square(scipy.linalg.svdvals(seen, check_finite=False)) / run.problem.n)
+    expected = ask(question)
+    distance, size = (float(np.sqrt(reduction.squares(vector) / n)) for vector in (noise, fit))
+    if not expected.is_known:
+        return SpreadTest(distance, expected, np.nan, np.nan, np.nan)
+    off = float(run.iterate_error(epochs))
+    is_near = distance <= max(_SINGLE_PRECISION * size, off * largest if off else 0.0)
+    total = float(eigenvalues.sum())
+    if not 0 < total < np.inf:
+        return SpreadTest(distance, expected, np.nan, np.nan, 1.0 if is_near or total > 0 else 0.0)
+    scale = float(np.square(eigenvalues / total).sum()) * total
+    freedom, chi_square = total / scale, distance**2 / scale
+    chance = 1.0 if is_near else float(scipy.special.gammaincc(freedom / 2, chi_square / 2))
+    return SpreadTest(distance, expected, chi_square, freedom, chance)
 
 
 def _largest(run: Run) -> float:
@@ -299,13 +266,11 @@ class Explanation(Displayed):
         if rest:
             cells.append(["", "", f"{len(rest)} more", f"{sum(mode.share for mode in rest):.1%}"])
         text = "\n".join(f"{a:>10}{b:>10}{c:>13}{d:>9}" for a, b, c, d in (header, *cells))
-        names = ("rate", "left", "epochs_left", "share")
-        columns = {name: [getattr(mode, name) for mode in self.modes] for name in names}
+        columns = {name: [getattr(mode, name) for mode in self.modes] for name in ModeLeft._shown}
         return Table(columns, text, header, cells)
 
     def _columns(self) -> dict[str, Any]:
-        names = ("name", "share", "size", "sentence")
-        return {name: [getattr(part, name) for part in self.parts] for name in names}
+        return {name: [getattr(part, name) for part in self.parts] for name in FitPart._shown}
 
     def _title(self) -> str:
         return "\n".join([self._headline, *self._remarks])
@@ -314,23 +279,6 @@ class Explanation(Displayed):
         """The difference, its parts and the modes, in numbers, words and lists."""
         names = ("size", "epochs", "parts", "modes", "is_plausible", "unseen", "converges")
         return {name: plain(getattr(self, name)) for name in names}
-
-
-def modes_left(rates: FloatArray, epochs: float, shares: FloatArray) -> tuple[ModeLeft, ...]:
-    """Progress of modes with these rates (r,) after some epochs, the slowest first.
-
-    >>> modes_left(np.array([0.5, 0.9]), 10, np.array([0.0, 1.0]))[0].epochs_left
-    34.0
-    """
-    sizes = np.abs(rates)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        left = np.where(sizes == 1, 1.0, sizes**epochs)
-        whole = np.where(sizes < 1, np.log(0.01) / np.log(sizes), np.inf)
-        to_go = np.maximum(np.ceil(whole - epochs), 0.0)
-    to_go = np.where(sizes < 1, np.where(np.isnan(to_go), 0.0, to_go), np.inf)
-    order = np.argsort(-sizes, kind="stable")
-    columns = (rates, left, to_go, shares)
-    return tuple(ModeLeft(*(float(column[place]) for column in columns)) for place in order)
 
 
 def explain(
@@ -381,8 +329,14 @@ def explain(
         "coef", coef, problem.p, "one entry per column of X (an intercept is one of a column of ones)"
     )
     when = _nearest_epoch(run, fit) if epochs is None else _given_epoch(run, epochs)
-    vectors = _vectors(run, when, fit)
-    difference = fit - minimum_norm(problem, run.start)
+    here, least = run.iterate(when), minimum_norm(problem, run.start)
+    full_batch = _full_batch_limit(run) if run.recipe.penalty else least
+    end = run.iterate(math.inf) if run.converges else full_batch
+    vectors = {"unconverged": here - end, "batching": end - full_batch}
+    if run.recipe.penalty:
+        vectors["penalty"] = full_batch - least
+    vectors["noise"] = fit - here
+    difference = fit - least
     fitted = problem.reduction.fitted(np.column_stack([*vectors.values(), difference]))
     total = float(np.square(fitted[:, -1]).sum())
     is_solved = total <= _ROUNDING**2 * float(problem.reduction.squares(fit))
@@ -390,8 +344,13 @@ def explain(
     shares = np.zeros(len(vectors)) if is_solved else fitted[:, :-1].T @ fitted[:, -1] / total
     sizes = np.sqrt(np.square(fitted).sum(axis=0) / problem.n)
     modes = _modes(run, when, vectors["unconverged"], fitted[:, -1], 0.0 if is_solved else 1 / total)
-    tested = RunSpread.of(run, when).test(vectors["noise"], fit)
-    sentences = _sentences(run, when, shares, list(vectors), modes, tested)
+    tested = _spread_test(run, when, vectors["noise"], fit)
+    reasons = {
+        "unconverged": _of_unconverged(modes, when),
+        "batching": _of_batching(run),
+        "penalty": f"the penalty of {run.recipe.penalty:g}, which shrinks towards zero",
+        "noise": _of_noise(tested),
+    }
     outside = float(np.linalg.norm(problem.row_space.outside(difference)))
     return Explanation(
         difference=difference,
@@ -399,10 +358,11 @@ def explain(
         epochs=when,
         epochs_were_given=epochs is not None,
         parts=tuple(
-            FitPart(name, vector, float(size), float(share), sentence)
-            for (name, vector), size, share, sentence in zip(
-                vectors.items(), sizes[:-1], shares, sentences, strict=True
+            # Adding zero makes a zero of a negative one.
+            FitPart(
+                name, vector, float(size), float(share), f"{round(share, 3) + 0.0:.1%} is {reasons[name]}."
             )
+            for (name, vector), size, share in zip(vectors.items(), sizes[:-1], shares, strict=True)
         ),
         modes=modes,
         spread=tested,
@@ -434,7 +394,7 @@ def _run(X: ArrayLike, y: ArrayLike, recipe: Any) -> Run:
         )
     if run.problem.outputs is not None:
         raise UnsupportedError(
-            "explain has no answer for many outputs at once; ask for one of them, with y[:, j], its coef and "
+            "explain has no answer for many outputs at once; explain one of them, with y[:, j], its coef and "
             "run.output(j)."
         )
     if not run.recipe.is_constant:
@@ -478,31 +438,19 @@ def _nearest_epoch(run: Run, fit: FloatArray) -> float:
         tried = np.unique(np.append(np.linspace(low, high, 33).round(), best))
 
 
-def _vectors(run: Run, when: float, fit: FloatArray) -> dict[str, FloatArray]:
-    """The parts of the difference, by name."""
-    problem = run.problem
-    here, least = run.iterate(when), minimum_norm(problem, run.start)
-    whole = _full_batch_limit(run) if run.recipe.penalty else least
-    end = run.iterate(math.inf) if run.converges else whole
-    parts = {"unconverged": here - end, "batching": end - whole}
-    if run.recipe.penalty:
-        parts["penalty"] = whole - least
-    return {**parts, "noise": fit - here}
-
-
 def _full_batch_limit(run: Run) -> FloatArray:
     """Where the full batch ends under the penalty of a run."""
-    reduction, recipe = run.problem.reduction, run.recipe
-    largest = reduction.space.scale * float(np.linalg.norm(reduction.rows, 2))
-    step = 1 / (largest**2 / run.problem.n + recipe.penalty)
-    plain = replace(recipe, schedule=step, divisor=1, momentum=0.0, nesterov=False, average=None, visits=1)
-    return Run(run.problem, FullBatch(), plain, run.start, run.accuracy).iterate(math.inf)
+    step = 1 / (_largest(run) ** 2 + run.recipe.penalty)
+    recipe = replace(
+        run.recipe, schedule=step, divisor=1, momentum=0.0, nesterov=False, average=None, visits=1
+    )
+    return Run(run.problem, FullBatch(), recipe, run.start, run.accuracy).iterate(math.inf)
 
 
 def _modes(
     run: Run, when: float, unconverged: FloatArray, whole: FloatArray, unit: float
 ) -> tuple[ModeLeft, ...]:
-    """What each mode has left, if an epoch has modes: shares are products with the whole (q,) times `unit`."""
+    """Progress of each mode, if an epoch has modes: shares are products with the whole (q,) times `unit`."""
     try:
         epoch = run.epoch
     except UnsupportedError:
@@ -512,26 +460,16 @@ def _modes(
     space, rows, directions = run.problem.row_space, run.problem.reduction.rows, epoch.modes.vectors
     along = directions.T @ space.coordinates(unconverged)
     seen = directions.T @ (space.scale * (rows.T @ whole))
-    return modes_left(epoch.rates, when, along * seen * unit)
-
-
-def _sentences(
-    run: Run,
-    when: float,
-    shares: FloatArray,
-    names: list[str],
-    modes: tuple[ModeLeft, ...],
-    spread: SpreadTest,
-) -> list[str]:
-    reasons = {
-        "unconverged": _of_unconverged(modes, when),
-        "batching": _of_batching(run),
-        "penalty": f"the penalty of {run.recipe.penalty:g}, which pulls towards zero",
-        "noise": _of_noise(spread),
-    }
-    # Adding zero makes a zero of a negative one.
-    rounded = np.round(shares, 3) + 0.0
-    return [f"{share:.1%} is {reasons[name]}." for name, share in zip(names, rounded, strict=True)]
+    rates = epoch.rates
+    sizes = np.abs(rates)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        left = np.where(sizes == 1, 1.0, sizes**when)
+        needed = np.where(sizes < 1, np.log(0.01) / np.log(sizes), np.inf)
+        to_go = np.maximum(np.ceil(needed - when), 0.0)
+    to_go = np.where(sizes < 1, np.where(np.isnan(to_go), 0.0, to_go), np.inf)
+    columns = (rates, left, to_go, along * seen * unit)
+    slowest_first = np.argsort(-sizes, kind="stable")
+    return tuple(ModeLeft(*(float(column[place]) for column in columns)) for place in slowest_first)
 
 
 def _of_unconverged(modes: tuple[ModeLeft, ...], when: float) -> str:
@@ -556,10 +494,10 @@ def _of_batching(run: Run) -> str:
 
 def _of_noise(spread: SpreadTest) -> str:
     if not spread.expected.is_known:
-        return "what this one run has beside the mean of all orders; how much is usual is not known"
+        return "what sets this one run apart from the mean of all orders; how much is usual is not known"
     if not float(spread.expected.value):
         fits = "" if spread.is_plausible else ", so that this fit was not trained this way"
-        return f"beside what such training gives, which is not random{fits}"
+        return f"not from such training, which is not random{fits}"
     odds = spread.probability
     chance = significant(odds, 2) if odds < 0.01 else f"{odds:.0%}"
     word = "plausible" if spread.is_plausible else "this fit was trained differently"

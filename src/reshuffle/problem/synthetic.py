@@ -37,7 +37,7 @@ def random_features(
     X : (n, d)
         Inputs, a row per sample.
     width : int
-        How many features are made.
+        The number of features.
     activation : "relu", "tanh", "erf", "cos", "identity", or a function of arrays
         phi, entry by entry.
     seed : int or numpy Generator

@@ -81,7 +81,7 @@ class EMA(Average):
     decay : float
         In [0, 1); with 0 the average is the iterate.
     per : str
-        Whether it is updated after every "epoch" or after every "visit".
+        "epoch" or "visit": when it is updated.
 
     >>> EMA(0.99, per="visit")
     EMA(decay=0.99, per='visit')
@@ -112,7 +112,7 @@ class TailAverage(Average):
     start : int
         The epochs that are left out.
     per : str
-        Whether the iterate counts after every "epoch" or after every "visit".
+        "epoch" or "visit": the iterates that are averaged.
 
     >>> TailAverage(start=10)
     TailAverage(start=10, per='epoch')

@@ -309,11 +309,11 @@ class WarmupStableDecay(ReadySchedule):
     total : int
         The whole length.
     warmup, decay : int
-        How much of it goes up, and how much goes down.
+        The lengths of the increase and of the decrease.
     start, end : float
-        What the step is multiplied by at the beginning and at the end, between 0 and 1.
+        Factors of the step at the beginning and at the end, between 0 and 1.
     shape : str
-        How it goes down: "linear" or "cosine".
+        The form of the decrease: "linear" or "cosine".
 
     >>> [WarmupStableDecay(1.0, total=7, warmup=2, decay=2)(t) for t in range(8)]
     [0.0, 0.5, 1.0, 1.0, 1.0, 1.0, 0.5, 0.0]
@@ -359,7 +359,7 @@ class OneCycle(ReadySchedule):
     divisor, final_divisor : float
         torch's div_factor and final_div_factor: it starts at peak / divisor, and ends at that / final_divisor.
     three_phase : bool
-        Whether it goes down as it went up, and then on to the end.
+        If True, the step decreases as it increased, and then on to the end.
     per : str
         "epoch" or "visit".
 

@@ -35,10 +35,10 @@ class ParameterCovariance:
     epochs : array
         The requested epochs.
     error : array
-        How far the matrix may be off in the Frobenius norm, of the shape of `epochs`.
+        Error of the matrix in the Frobenius norm, of the shape of `epochs`.
     error_kind : str
-        In which sense: "exact", "confidence 99%" where runs or orders were sampled, "estimate" for what is
-        left of the iteration for a fixed point.
+        Kind of the error: "exact", "confidence 99%" where runs or orders were sampled, "estimate" for the
+        remainder of a fixed-point iteration.
     problem : LeastSquares
 
     >>> import reshuffle as rs
@@ -269,7 +269,7 @@ def _of_orders(run: AffineTrajectory, when: FloatArray) -> _Covariances:
 
 
 def _simulated(run: AffineTrajectory, when: FloatArray) -> _Covariances:
-    """From runs that are trained."""
+    """The covariance of simulated runs."""
     most = 2 * max(_FEWEST, int(_REMEMBERED_BYTES / 16 / max(1, run.space.dimension * len(when))))
     wanted = 2 * int(np.ceil(_RUNS / 2 * np.square(max(1.0, Accuracy.rtol / run.accuracy.rtol))))
     runs = min(expected_risk.affordable(run, when), most, wanted)

@@ -58,8 +58,8 @@ _FARTHEST = 2.0
 """Multiple of a step up to which its error reaches where none fails for certain: exact steps were at most 1.6 times
 what was found, of 40 such problems of 9 to 59 rows (benchmarks/step_coverage.py)."""
 _SKEWED, _SEEN = 1.5, 3.0
-"""By how much errors of drawn rates are widened, since near the end few of all orders weigh most; and the relative
-error from which on such a rate is nothing but noise: it is two standard errors then."""
+"""Factor that widens errors of drawn rates, since near the end few of all orders weigh most; and the relative error
+from which on such a rate is nothing but noise: it is two standard errors then."""
 _OF_BLOCKS, _OF_A_TRIAL = 3e7, 1.2e8
 """Operations of a draw for each group, and of all draws at a step near the end."""
 _FEWEST_ROUNDS, _MOST_ROUNDS = 4, 64
@@ -82,9 +82,9 @@ class CriticalStep(Displayed, float):
     Attributes
     ----------
     error : float
-        How far the step may be off.
+        Error of the step.
     error_kind : str
-        In which sense that is meant.
+        Kind of the error: "exact", "bound", "confidence 99%" or "estimate".
 
     >>> step = CriticalStep(0.5, 0.01, "estimate")
     >>> step, 2 * step, step.error
@@ -391,7 +391,7 @@ def screened_rate(problem: LeastSquares, scheme: Scheme, made: Recipe) -> Rate |
 def first_crossing(
     rate: RateAt, start: float, last: float = math.inf, *, growth: float = GROWTH, precision: float
 ) -> CriticalStep:
-    """First step from `start` on at which a rate reaches one: the last step below, and how far it may be off.
+    """First step from `start` on at which a rate reaches one: the last step below, and its error.
 
     Steps are a factor `growth` apart where the rate falls or is small; the crossing is enclosed to a relative width
     `precision`. The answer is `last` where the rate is below one at all steps before.

@@ -63,12 +63,12 @@ class ExpectedRisk(Displayed):
     mean : array
         The risk of the mean iterate, which averaging many runs would have.
     spread : array
-        What shuffling adds: E |beta_k - E beta_k|_Sigma^2 over the orders.
+        The part due to shuffling: E |beta_k - E beta_k|_Sigma^2 over the orders.
     error : array
-        Of the total: where orders were sampled so much that at least 99 of 100 seeds are within, an estimate of
-        what is left of the iteration for a fixed point, and 0 where all is exact up to rounding.
+        Error of the total: where orders were sampled, at least 99 of 100 seeds are within it; otherwise an estimate
+        of the remainder of a fixed-point iteration, and 0 where all is exact up to rounding.
     error_kind : str
-        In which of these senses: "confidence 99%", "estimate" or "exact".
+        Kind of the error, respectively: "confidence 99%", "estimate" or "exact".
     """
 
     _shown = ("epochs", "total", "mean", "spread", "error", "error_kind")

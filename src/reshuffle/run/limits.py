@@ -36,12 +36,12 @@ class Limit(Displayed):
     risk : Risk or None
         None when the problem does not know the truth. Has an error of its own, `risk.error`.
     error : float
-        How far the parameters may be off, in Euclidean norm, where the mean over orders is not exact; that of the
-        training loss and of the risk are not this one.
+        Error of the parameters, in Euclidean norm, where the mean over orders is not exact; training loss and risk
+        have errors of their own.
     training_loss_error : float
-        How far the training loss may be off.
+        Error of the training loss.
     error_kind : str
-        In which sense all of these are meant.
+        Kind of all these errors: "exact", "bound", "confidence 99%" or "estimate".
     """
 
     _shown = ("converges", "training_loss", "training_loss_error", "error", "error_kind")
@@ -85,10 +85,10 @@ class LimitComparison(Displayed):
     distance : float
         Its Euclidean norm.
     error : float
-        How far the difference may be off, in Euclidean norm, where the mean over orders is not exact; the distance
-        is off by no more.
+        Error of the difference, in Euclidean norm, where the mean over orders is not exact; that of the distance is
+        no larger.
     error_kind : str
-        In which sense that is meant.
+        Kind of the error: "exact", "bound", "confidence 99%" or "estimate".
     """
 
     _shown = ("regime", "distance", "error", "error_kind")

@@ -53,14 +53,14 @@ class MeanSquareStability(Displayed):
     bounds : (float, float)
         Bounds on the rate: certified (Collatz and Wielandt) where it is exact, within the error otherwise.
     gain : float
-        How much the spread feeds itself: the spectral radius of (I - Abar . Abar')^-1 E, where E is what the
+        The feedback of the spread into itself: the spectral radius of (I - Abar . Abar')^-1 E, where E is what the
         differences between orders add to an epoch; infinite where the mean diverges.
     error, gain_error : float
-        How far rate and gain may be off because orders were drawn; without draws, how far the bounds are from the
-        rate, where they are so far apart. Where one is within `gain_error` of the gain it is open whether the mean
+        Errors of rate and gain because orders were drawn; without draws, the distance of the bounds from the rate,
+        where they are so far apart. Where one is within `gain_error` of the gain it is open whether the mean
         square converges.
     error_kind : str
-        In which sense that is meant.
+        Kind of the error: "exact", "bound", "confidence 99%" or "estimate".
     """
 
     _shown = ("converges", "rate", "error", "gain", "gain_error", "error_kind")

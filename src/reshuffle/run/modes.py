@@ -52,9 +52,9 @@ class Epoch:
     problem : LeastSquares
     scheme : Scheme
     step : float
-        Of one visit.
+        The step of one visit.
     accuracy : Accuracy
-        How the mean over orders is to be taken.
+        The method of the mean over orders, with its tolerance.
     """
 
     problem: LeastSquares
@@ -386,7 +386,7 @@ class ModesTrajectory(Trajectory):
     average : Average, optional
         Per epoch.
     problem, columns
-        Of one output, its problem and its place among the responses of the epoch.
+        The problem of one output, and its column among the responses of the epoch.
     """
 
     def __init__(

@@ -447,9 +447,9 @@ class Run:
         return Run(problem, scheme, recipe, checked_start(start, problem), accuracy)
 
     def excess_training_loss(self, epochs: ArrayLike, *, of_run: bool = False) -> FloatArray:
-        """|X (b - b_ols)|^2 / (2n): by how much the training loss is above that of least squares.
+        """|X (b - b_ols)|^2 / (2n): the training loss less that of least squares.
 
-        Of the shape of `epochs`, or epochs.shape + (t,). Needs no truth. To the last digit where the two losses
+        It has the shape of `epochs`, or epochs.shape + (t,). Needs no truth. Accurate even where the two losses
         differ by less than their rounding.
 
         Parameters
@@ -620,8 +620,8 @@ def descend(
     ----------
     problem : LeastSquares
     scheme : Scheme
-        How the rows are visited: FullBatch(), RandomReshuffling(batches=4), WithReplacement(batches=4); or Stages,
-        if that changes with the epoch.
+        The order in which rows are visited: FullBatch(), RandomReshuffling(batches=4), WithReplacement(batches=4);
+        or Stages, if that changes with the epoch.
     step : float, list, callable or schedule
         The step of one visit, torch's lr; or
     alpha : float, list, callable or schedule
@@ -634,8 +634,8 @@ def descend(
         lambda of an l2 penalty, torch's weight_decay: the gradient of every visit gets lambda * beta added. The
         loss is |y - X beta|^2 / (2n) + lambda |beta|^2 / 2: ridge regression with n * lambda in the usual scaling.
     momentum : float
-        Of the heavy ball, in [0, 1), with a buffer that is carried over between visits and between epochs, as
-        in torch's SGD: v -> momentum v + gradient, beta -> beta - step v.
+        Heavy-ball momentum, in [0, 1), with a buffer that is carried over between visits and between epochs, as in
+        torch's SGD: v -> momentum v + gradient, beta -> beta - step v.
     nesterov : bool
         Nesterov's momentum as in torch's SGD, which looks ahead: beta -> beta - step (gradient + momentum v), with
         the new v. Needs momentum > 0.
@@ -645,7 +645,7 @@ def descend(
     average : EMA or TailAverage, optional
         An average of the iterates, over epochs or visits, that takes the place of the last iterate in all answers.
     method : str
-        How the mean over orders is taken: "exact" (a handful of batches), "cavity" (of many batches or shuffled
+        The method of the mean over orders: "exact" (a handful of batches), "cavity" (of many batches or shuffled
         samples, with an estimate of its error), "sampling" (of orders, with a standard error), or "auto": exact if
         that fits the budget, else the first of the others that reaches rtol. `run.method` tells which it was. With
         momentum, a penalty or a schedule the cavity equation is for shuffled samples alone; how many orders of
@@ -658,7 +658,7 @@ def descend(
         Floating-point operations that may be spent on the mean of an epoch; 1e12 is a minute or so. If that is not
         enough for rtol a warning says so, and the answers carry their error.
     seed : int
-        Of sampled orders.
+        Seed of the sampled orders.
 
     Returns
     -------

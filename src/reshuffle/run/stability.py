@@ -27,14 +27,14 @@ class Stability(Displayed):
     converges : bool
         The rate is below one, and the range assumption holds. Open where one is within `error` of the rate.
     rate : float
-        The spectral radius of I - B step Z on the range of Z: what the slowest mode is multiplied by in an epoch.
+        The spectral radius of I - B step Z on the range of Z: the factor of the slowest mode per epoch.
     advice : str
-        What to do about convergence that nobody will live to see; empty if it is faster.
+        Advice for convergence that is too slow to wait for; empty otherwise.
     error : float
-        How far the rate may be off where the mean over orders is not exact. Infinite for `ShuffleOnce` with more
+        Error of the rate where the mean over orders is not exact. Infinite for `ShuffleOnce` with more
         orders than can be followed: the slowest of them need not be among those drawn.
     error_kind : str
-        In which sense that is meant.
+        Kind of the error: "exact", "bound", "confidence 99%" or "estimate".
     """
 
     _shown = ("converges", "rate", "error", "error_kind", "advice")

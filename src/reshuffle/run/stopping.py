@@ -38,21 +38,20 @@ class BestEpoch(Displayed):
     Attributes
     ----------
     epoch : int or math.inf
-        Where the risk of the mean iterate is smallest; inf if it is smallest in the limit.
+        The epoch with the smallest risk of the mean iterate; inf if it is smallest in the limit.
     risk : float
         The total risk there.
     error : float
-        How much smaller the risk could at most be at any other epoch: 0 when the search was exhaustive, nan where
+        A bound on how much smaller the risk is at any other epoch: 0 when the search was exhaustive, nan where
         nothing is proven. Epochs beyond 2^53, which are not whole numbers in float64 any more, are not searched.
     risk_error : float
-        How far the risk there may be off because the mean over orders is not exact; the search is among risks as
-        they were computed.
+        Error of the risk there because the mean over orders is not exact; the search compares risks as computed.
     error_kind : str
-        In which sense that is meant.
+        Kind of the error: "exact", "bound", "confidence 99%" or "estimate".
     criterion : str
         "risk" if the truth is known, otherwise "leave-one-out": then `risk` is its mean square, noise included.
     standard_error : float
-        Of leave-one-out as an estimate of the test error.
+        The standard error of leave-one-out as an estimate of the test error.
     """
 
     _shown = ("epoch", "risk", "risk_error", "error", "error_kind", "criterion", "standard_error")

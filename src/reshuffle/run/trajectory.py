@@ -66,12 +66,12 @@ class Risk(Displayed):
     cross : array
         2 e_0' P_0 Sigma A^k P_Z e_0; zero when Sigma is a multiple of the identity.
     variance : array
-        What the noise in the responses adds.
+        The part due to the noise in the responses.
     error : array
-        How far the total may be off because the mean over orders is not exact: 0 where it is, an estimate for
-        the cavity equation, and for sampling so much that at least 99 of 100 seeds are within.
+        Error of the total because the mean over orders is not exact: 0 where it is, an estimate for the cavity
+        equation, and with sampling a bound that holds for at least 99 of 100 seeds.
     error_kind : str
-        In which sense it is meant: "exact", "bound", "confidence 99%" or "estimate".
+        Kind of the error: "exact", "bound", "confidence 99%" or "estimate".
     """
 
     _shown = ("epochs", "total", "frozen", "bias", "cross", "variance", "error", "error_kind")

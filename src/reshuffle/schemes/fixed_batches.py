@@ -156,7 +156,7 @@ class ShuffleOnce(Cyclic):
     batches, batch_size, drop_last, normalize
         As in RandomReshuffling.
     order : sequence of int, optional
-        What was drawn, if that is known: then this is Cyclic with that order.
+        The order that was drawn, if that is known: then this is Cyclic with that order.
     draws : int, optional
         Average over a sample of this (even) number of orders. By default all orders are, up to 6 batches, and 256
         are drawn beyond.

@@ -48,7 +48,7 @@ budget, random_state
     n_iter_ : int or math.inf
         The epochs.
     run_ : reshuffle.Run
-        For every other question: leave-one-out, thresholds, how far the mean may be off.
+        For every other question: leave-one-out, thresholds, the error of the mean.
 
     >>> import numpy as np
     >>> from reshuffle.sklearn import MiniBatchKernelRegressor

@@ -400,8 +400,8 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     rtol, budget : float
         Accuracy of the mean where it is not exact, and operations that it may take, as in `reshuffle.descend`.
     random_state : int, RandomState, Generator or None
-        Of the order of a single run; for the mean, of the orders that are sampled where nothing better is known
-        (None: always the same).
+        Seed of the order of a single run; for the mean, of the orders that are sampled where nothing better is
+        known (None: always the same).
 
     Attributes
     ----------
@@ -412,10 +412,10 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     learning_rate_ : float, list, callable or schedule
         The step that was taken.
     run_ : reshuffle.Run
-        The run on the centred, scaled and weighted rows, for every other question: how the mean is taken
-        (`run_.method`) and how far it may be off (`run_.iterate_error(epochs)`) among them.
+        The run on the centred, scaled and weighted rows, for every other question: the method of the mean
+        (`run_.method`) and its error (`run_.iterate_error(epochs)`) among them.
     n_features_in_, feature_names_in_
-        Of X, as in all estimators.
+        Number and names of the columns of X, as in all estimators.
 
     Notes
     -----

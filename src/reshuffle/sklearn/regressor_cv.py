@@ -58,15 +58,15 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
     nesterov : bool
         For every momentum above zero.
     cv : None, int, splitter or iterable of splits
-        How rows are held out. None: each by itself, 4000 of them at most, all from one run. Otherwise by folds, as
-        in scikit-learn; in every split the rows trained on have means and scales of their own.
+        The splits into training and held-out rows. None: each row by itself, 4000 of them at most, all from one
+        run. Otherwise folds, as in scikit-learn; every split has means and scales of its own training rows.
     shuffle, drop_last, average, fit_intercept, standardize, rtol, budget, random_state
         As in MiniBatchRegressor.
 
     Attributes
     ----------
     best_params_ : dict
-        What MiniBatchRegressor takes, the learning rate as a number.
+        Parameters for MiniBatchRegressor, the learning rate as a number.
     best_score_ : float
         Less the mean square on held-out rows; over outputs, their mean.
     best_epoch_ : int or math.inf
@@ -76,8 +76,8 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Fitted to all rows.
     cv_results_ : dict of arrays
         A row per combination and number of epochs, as in GridSearchCV: made for `pandas.DataFrame(cv_results_)`.
-        What diverges has the score -inf. Where rows were left out one by one `std_test_score` is over rows, and
-        over the root of their number the standard error of `mean_test_score`.
+        A combination that diverges has the score -inf. Where rows were left out one by one `std_test_score` is
+        over rows, and over the root of their number the standard error of `mean_test_score`.
     coef_, intercept_, n_iter_, learning_rate_, run_, n_features_in_, feature_names_in_
         As in MiniBatchRegressor.
 

@@ -163,7 +163,7 @@ class LinearRuns:
     ----------
     steps : LinearSteps
     recipe : Recipe
-        Of outputs that share their parameters.
+        The recipe of outputs that share their parameters.
     missing : (n, t)
         Targets less the outputs of the network before training.
     runs : int
@@ -206,7 +206,7 @@ class LinearRuns:
 class DrawnRuns:
     """Runs of a lazy network along drawn orders, of which the mean is answered, with its error.
 
-    Of the questions that a `Run` answers it has those of finitely many epochs: the training loss of the mean,
+    It has the methods of a `Run` that concern finitely many epochs: the training loss of the mean,
     predictions and their spread over seeds.
 
     Attributes
@@ -256,7 +256,7 @@ class DrawnRuns:
         inputs : tensor (m, ...) or None
             None for the samples that it is trained with.
         epochs : whole number or array of them, of any shape
-            Of shape (E,) in what is returned.
+            In the result they have the shape (E,).
         """
         requested = _arrays.epochs(epochs).ravel()
         if not np.isfinite(requested).all():

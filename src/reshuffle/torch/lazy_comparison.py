@@ -151,7 +151,7 @@ def compare(
         Seeds that both are trained with.
     seed : int
     **accuracy
-        Of the computed mean, as in `reshuffle.descend`.
+        Accuracy of the computed mean, as in `reshuffle.descend`.
 
     Returns
     -------

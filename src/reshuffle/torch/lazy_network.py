@@ -31,9 +31,9 @@ class LazyNetwork:
     outputs : int
         t.
     weights : int
-        How many weights are trained.
+        The number of trained weights.
     classes : int or None
-        How many classes there are, None for targets that are numbers.
+        The number of classes, None for targets that are numbers.
     before : (n, t)
         Outputs of the network at the samples before training.
     targets : (n, t)
@@ -77,7 +77,7 @@ class LazyNetwork:
         Parameters
         ----------
         loop : TrainingLoop
-            Of `reshuffle.torch.recipe`.
+            Made by `reshuffle.torch.recipe`.
         runs : int
             Drawn orders, if the network is too large to be decomposed within the budget.
         **accuracy
@@ -107,12 +107,12 @@ class LazyNetwork:
         Parameters
         ----------
         run : Run
-            Of `descend`.
+            A run made by `descend`.
         inputs : tensor (m, ...) or None
             None for the samples that it is trained with.
         epochs : number or array of any shape
         return_std : bool
-            Whether to return the standard deviation over seeds as well.
+            If True, return the standard deviation over seeds as well.
 
         Returns
         -------
@@ -143,7 +143,7 @@ class LazyNetwork:
         run : Run
         epochs : number or array of any shape
         loader : optional
-            Of other samples; by default those that it is trained with.
+            Other samples; by default those that it is trained with.
         """
         if self.classes is None:
             raise ValueError(
@@ -221,7 +221,7 @@ def linearize(model: Any, loader: Any, *, by: str = "auto", device: Any = None) 
         Makes (m, t), or (m,), of a batch; in evaluation mode where that matters. Parameters that do not require
         gradients stay as they are.
     loader : torch.utils.data.DataLoader
-        Of pairs (inputs, targets), as in `probe`. Whole numbers as targets are classes, learned as one output each.
+        Pairs (inputs, targets), as in `probe`. Whole numbers as targets are classes, learned as one output each.
     by : "auto", "features" or "kernel"
         The form of the problem.
     device : optional

@@ -35,7 +35,7 @@ class Probe:
     problem : LeastSquares
         Its last column is 1 if the head has a bias.
     classes : int or None
-        How many classes there are, None for targets that are numbers.
+        The number of classes, None for targets that are numbers.
     has_bias : bool
     """
 
@@ -99,12 +99,12 @@ def probe(
     backbone : torch.nn.Module
         Makes features (m, d), in float32 or float64, of a batch of inputs; in evaluation mode.
     loader : torch.utils.data.DataLoader
-        Of pairs (inputs, targets). Every sample is taken once, in the order of the data, whatever the
+        Pairs (inputs, targets). Every sample is taken once, in the order of the data, whatever the
         loader shuffles or drops. Whole numbers as targets are classes; others are to be predicted, (m,) or (m, t).
     bias : bool
-        Whether the head has a bias, a last column of ones.
+        True if the head has a bias, a last column of ones.
     classes : int, optional
-        How many classes there are; by default one more than the largest label.
+        The number of classes; by default one more than the largest label.
     device : optional
         Where features are computed; by default where the backbone is.
 

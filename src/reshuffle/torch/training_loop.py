@@ -152,8 +152,8 @@ def recipe(
     optimizer : torch.optim.SGD
         lr, momentum, nesterov and weight_decay, the same in all of its groups.
     loader : torch.utils.data.DataLoader
-        Of pairs (features, target): batch_size, drop_last and sampler. What is not one of torch's own orders is
-        refused by name.
+        A loader of pairs (features, target): its batch_size, drop_last and sampler. Orders other
+        than torch's own are refused by name.
     scheduler : torch.optim.lr_scheduler.LRScheduler, optional
         As it was made; of any class but ReduceLROnPlateau.
     loss : torch.nn.MSELoss, optional
@@ -281,9 +281,9 @@ class LoaderOrder:
     Attributes
     ----------
     scheme : type of scheme
-        Of the order of the samples.
+        The scheme of the order of the samples.
     partition : Cyclic
-        Of the ordered samples into batches.
+        The partition of the ordered samples into batches.
     samples : int
     rows : int
         Rows per sample: more than one where its outputs share their parameters.

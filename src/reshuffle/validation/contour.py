@@ -44,11 +44,11 @@ _SOLVED = 700.0
 """Operations per entry of the system of a row and node: of small systems in stacks it is memory that takes time.
 Measured: 470 to 1600 for systems of 4 to 10, 330 to 540 for a single one."""
 _WIDENED = 0.02
-"""By how much the slit is longer than the decay rates of all rows: leaving one out may add to the largest."""
+"""Relative extension of the slit beyond the decay rates of all rows: leaving one out may add to the largest."""
 _SATURATED, _OPEN = 1e-8, 1e-6
 """Rest of a row's leverage at most where it alone sees some direction, and at least where it does not."""
 _AGREES, _ROUNDED, _TRUSTED = 1e-11, 1e-15, 1e-6
-"""Shares by which residuals after one epoch may be off: at first, more per epoch, and at all."""
+"""Relative error allowed in the residuals after one epoch: at least, per epoch, and at most."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ _ROUNDING = 1e-13
 def mallows_cp(run: "Run", epochs: ArrayLike, *, noise: float | None = None) -> FloatArray:
     """Mallows' Cp, (|y - X b|^2 + 2 noise^2 df) / n: the test error at the same rows with fresh noise.
 
-    Of the shape of `epochs`, or epochs.shape + (t,). Unlike `leave_one_out` it needs the noise, and says
+    It has the shape of `epochs`, or epochs.shape + (t,). Unlike `leave_one_out` it needs the noise, and says
     nothing of new rows.
 
     Parameters
@@ -88,11 +88,11 @@ class RidgeEquivalent(Displayed):
     penalty : epochs.shape
         inf where nothing has been learned yet, 0 where the run fits as freely as least squares does.
     degrees_of_freedom : epochs.shape
-        Of both.
+        The degrees of freedom of both.
     distance : epochs.shape, or epochs.shape + (t,)
-        |X (b - b_ridge)| / sqrt(n), how far apart the two fits are.
+        |X (b - b_ridge)| / sqrt(n), the distance of the two fits.
     share : of the same shape
-        The distance, relative to |X (b - start)| / sqrt(n), how far the run has come.
+        The distance, relative to |X (b - start)| / sqrt(n), that of the run from its start.
     """
 
     _shown = ("epochs", "penalty", "degrees_of_freedom", "distance", "share")

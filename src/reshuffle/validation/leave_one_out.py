@@ -78,18 +78,18 @@ class LeaveOneOut(LeftOutResult):
         The mean over the rows, weighted by their sample weights if there are any: an estimate of the test error
         E (y - x'b)^2.
     standard_error : of the same shape
-        Of that mean as an estimate of the test error: the rows are a sample.
+        The standard error of that mean as an estimate of the test error: the rows are a sample.
     error : of the same shape
-        How far the mean itself may be off because it is not computed exactly; 0 where it is.
+        Numerical error of the mean; 0 where it is computed exactly.
     error_kind : str
-        In which sense: "exact", "bound", "confidence 99%" or "estimate".
+        Kind of the error: "exact", "bound", "confidence 99%" or "estimate".
     method : str
-        How rows were left out.
+        The method by which rows were left out.
     rows : (m,)
-        Which rows were.
+        The rows that were left out.
     problem : LeastSquares
     centred : bool
-        Whether rows were left out of the means too.
+        True if rows were left out of the means too.
     """
 
     problem: LeastSquares
@@ -128,7 +128,7 @@ def leave_one_out(
         The test error of a single run in place of that of the mean iterate: the spread of predictions over
         orders, as `covariance` knows it, is added.
     centred : bool
-        Whether the columns of X and y were centred by their means. Centred rows add up to zero, so that the
+        True if the columns of X and y were centred by their means. Centred rows add up to zero, so that the
         others know the one that is left out: with this, it is left out of the means too (the means as visits
         feel them on average, unless `method` is "refits" or folds). It matters where there are about as many
         columns as rows.
@@ -225,7 +225,7 @@ class RowsLeftOut:
             return []
 
     def _orders_kept(self, training: Training) -> list[Formula]:
-        """Every order that a run may keep."""
+        """The exact formula, the mean over every order that a run may fix; empty beyond the budget."""
         side, n = len(training.roots), training.n
         orders = [each.order(n) for each in training.scheme.timelines(n)]
         if len(orders) * (30.0 * side**3 + 10.0 * n * side**2) > self.run.accuracy.budget:

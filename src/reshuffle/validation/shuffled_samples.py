@@ -242,7 +242,7 @@ def affordable_orders(training: Training, budget: float) -> int:
     visits = training.scheme.steps(n)
     each = n * (8.0 * side + _PER_NUMBER * (rank + outputs))
     each += visits * (_PER_NUMBER * side + _CALLS * CALL / _ORDERS_AT_A_TIME)
-    # Matrices per row are decomposed for the answer, and for each direction in which it may be off.
+    # Matrices per row are decomposed for the answer, and for each direction of its error.
     decomposed = (n + (MOST_GROUPS + 2 * _DIRECTIONS) * min(n, 128)) * (10.0 * rank**3 + 10 * rank)
     if decomposed + 2 * _FEWEST_ORDERS * each > max(budget, A_SECOND):
         return 0

@@ -161,7 +161,7 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float, spares: bool)
     rtol : float
         The equation is solved a good deal better than that.
     spares : bool
-        Whether it is solved to first order wherever that can be done: all orders would take too long.
+        Solve to first order wherever that is possible: all orders would take too long.
     """
     steps, k, size = len(shares), len(whitened.decay_rates), int(whitened.sizes.max())
     # Groups of fewer rows than others are filled with zeros.
@@ -209,7 +209,7 @@ def cavity_map(
     perturbations: Callable[[], list[FloatArray]],
     modifier: Callable[[int], FloatArray],
 ) -> MeanMap:
-    """The map of a kernel (k, k) and entries (n, k) that may be off by `off`, with perturbed replicas."""
+    """The map of a kernel (k, k) and entries (n, k) of error `off`, with perturbed replicas."""
     errors = shares_of(whitened.orthonormal, entries, off)
 
     def made(

@@ -280,7 +280,7 @@ class CentredDraws:
 
     @property
     def maps(self) -> CentredMaps:
-        """All that were drawn."""
+        """The centred maps of all drawn orders."""
 
         def side_by_side(part: str) -> FloatArray:
             groups = [np.concatenate([getattr(one, part) for one in group]) for group in self._drawn]
@@ -481,7 +481,7 @@ def _backward(maps: CentredMaps, weights: FloatArray, count: int) -> Iterator[Fl
 
 
 def _end(maps: CentredMaps, weights: FloatArray) -> tuple[float, float]:
-    """The limit of the trace of weights and the spread, and how far it may be off; inf if there is none."""
+    """The limit of the trace of weights and the spread, and its error; inf if there is none."""
     d = len(maps.mean)
     through, units = Lyapunov(np.eye(d) - maps.mean), np.ones(d)
     if not through.exists:
@@ -501,7 +501,7 @@ def _end(maps: CentredMaps, weights: FloatArray) -> tuple[float, float]:
 
 
 class Radius(NamedTuple):
-    """A spectral radius, and how far it may be off."""
+    """A spectral radius and its error."""
 
     value: float
     error: float

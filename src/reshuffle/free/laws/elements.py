@@ -88,7 +88,7 @@ class RDiagonal(Element):
     Parameters
     ----------
     singular : Law
-        Of h; a matrix ``U diag(h) V`` with Haar U and V has this limit.
+        The law of h; a matrix ``U diag(h) V`` with Haar U and V has this limit.
 
     >>> from reshuffle import free
     >>> (a,) = free.variables(free.RDiagonal(free.Discrete([1.0, 2.0])), names=["a"])

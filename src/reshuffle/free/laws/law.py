@@ -1,4 +1,4 @@
-"""What every law can do, given its Cauchy transform, density, support and atoms; and its affine images."""
+"""The base class of laws, given by Cauchy transform, density, support and atoms; and affine images of laws."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

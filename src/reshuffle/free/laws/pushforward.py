@@ -48,11 +48,11 @@ class Pushforward(Law):
     Parameters
     ----------
     base : Law
-        Of x.
+        The law of x.
     function : callable
         f, from a float array to one of the same shape, continuous on each interval of the support.
     inverse : callable, optional
-        Of a monotone f.
+        The inverse of a monotone f.
     derivative : callable, optional
         f'; by a complex step or by differences unless given.
     name : str

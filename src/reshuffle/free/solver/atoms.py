@@ -25,7 +25,7 @@ STRIDE = 3
 TWICE = 2
 """Times that every atom of a variable occurs in a trial, however light it is; `STRIDE` more before it is moved."""
 PAIRS = 4
-"""Of opposite offsets at most, which are tried where a mass sets in."""
+"""Largest number of pairs of opposite offsets that are tried where a mass sets in."""
 NEARBY = 25
 """Sizes to choose from: one at which all masses are whole numbers of rows, if there is one."""
 LARGEST = 1000

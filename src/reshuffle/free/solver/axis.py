@@ -23,7 +23,7 @@ from reshuffle.free.solver.system import PencilSystem
 NEIGHBOURS = 6
 """Through which a polynomial is laid."""
 PROMISING = 0.05
-"""How far two predictions may differ, in units of the neighbours' differences, for Newton to start from one."""
+"""Largest difference of two predictions, in units of the neighbours' differences, for Newton to start from one."""
 
 # Folds
 ROUNDS = 10
@@ -31,15 +31,15 @@ ROUNDS = 10
 RETURNS = 6
 """Steps of Newton's method back to the curve, after each of them."""
 EXACT = 1e-15
-"""Of the size of the spectrum: what the next step may still move an end by."""
+"""Largest change of an end by the next step, relative to the size of the spectrum."""
 ASTRAY = 2.0
-"""Of the distance of the two points that a fold lies between: how far beyond them it is followed."""
+"""Distance up to which a fold is followed beyond the two points around it, relative to their distance."""
 LEVEL = 1e-9
 """Imaginary part that a fold on the real axis may have, in the same units."""
 
 # Solutions along the axis
 SPARSE = 12
-"""Of how many points one is followed down the whole path, before the others start from it."""
+"""One in this number of points is followed down the whole path, before the others start from it."""
 ENDS = np.array([0, 1, 2, 4])
 FEWEST = 24
 """Points that are worth the detour: fewer cost the path little more than one."""
@@ -187,7 +187,7 @@ class Folds:
         The solution there.
     leaving : (n, unknowns)
         At a point x close by it is ``unknowns + sqrt(x - place) leaving``, with either root.
-    steps : of Newton's method, over all curves.
+    steps : the number of Newton steps, over all curves.
     """
 
     places: Real

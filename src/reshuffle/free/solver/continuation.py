@@ -50,8 +50,8 @@ class Solution:
     ----------
     resolvent : shape (points, k, k), nan where not converged.
     error : absolute, shape (points,); converged : flags, shape (points,).
-    unknowns : of the system, where they ended, shape (points, unknowns).
-    steps : of Newton's method, over all points.
+    unknowns : the final unknowns of the system, shape (points, unknowns).
+    steps : the number of Newton steps, over all points.
     """
 
     resolvent: Complex
@@ -132,7 +132,7 @@ class _Path:
         self.active &= found.good
 
     def arrive(self, guess: Complex, spread: Real) -> None:
-        """Correct guesses on the axis itself, and settle what stays close to them."""
+        """Correct guesses on the axis itself, and accept solutions that stay close to them."""
         index = np.arange(len(self.z))
         self.height[:], self.active[:] = 0.0, False
         found = self._correct(index, self.height, guess, spread, QUICK)
@@ -358,11 +358,11 @@ class Resolved:
     value : array
         Is nan where the point failed.
     error : array
-        Of its absolute size, inf where the point failed.
+        Absolute error, inf where the point failed.
     converged : array of bool
         Is False where it failed.
     error_kind : str
-        In which sense the error is meant.
+        Kind of the error.
 
     >>> Resolved(np.array([0.25, np.nan]), np.array([1e-15, np.inf]), np.array([True, False]))
     Resolved(2 points, 1 of them converged, +- 1e-15 at most (estimate))

@@ -27,7 +27,7 @@ class FixedPoint(Protocol):
     Attributes
     ----------
     size : k, the rows of the resolvent; unknowns : their number; norm : of everything that is added to z.
-    direct : whether the Jacobian is cheap enough to be made and factored.
+    direct : True if the Jacobian is cheap enough to be made and factored.
     """
 
     size: int
