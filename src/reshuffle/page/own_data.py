@@ -232,7 +232,7 @@ def _errors(plan: "rs.Plan") -> Any:
     """Return root mean squares (batch sizes, steps, epochs) under the chosen penalty."""
     import numpy as np
 
-    place = int(np.argmin(np.abs(plan.penalties - plan.best.penalty)))
+    place = plan.best.place[0]
     return np.sqrt(plan.mean_squares[place] + plan.spreads[place]), plan.safe_steps[place]
 
 
@@ -242,8 +242,7 @@ def _curves_chart(plan: "rs.Plan", target: str) -> Chart:
 
     best, n = plan.best, plan.run.problem.n
     errors, _ = _errors(plan)
-    size = int(np.argmin(np.abs(plan.batch_sizes - best.batch_size)))
-    share = int(np.argmin(np.abs(plan.shares - best.share)))
+    _, size, share, _ = best.place
     wanted = {(size, share): "recommended"}
     for other, word in ((len(plan.shares) - 1, "larger"), (max(share - 3, 0), "smaller")):
         factor = float(plan.shares[other]) / best.share
