@@ -1,42 +1,26 @@
 """Programs that train as a plan recommends, in torch and in scikit-learn, with the numbers filled in."""
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from reshuffle._uncertainty import significant
+from reshuffle.errors import UnsupportedError
+from reshuffle.planning.search import PlannedRecipe
+from reshuffle.schemes import FullBatch, SampleReshuffling
+
+if TYPE_CHECKING:
+    from reshuffle.planning.training_plan import Plan
 
 
-@dataclass(frozen=True)
-class Numbers:
-    """The numbers in a program: of the data, of the recipe, and of the way rows are standardized."""
-
-    rows: int
-    features: int
-    outputs: int
-    batch_size: int
-    learning_rate: float
-    epochs: int
-    momentum: float
-    weight_decay: float
-    centres: bool
-    scales: bool
-    has_constant: bool
-
-    @property
-    def extras(self) -> list[str]:
-        """Momentum and weight decay as arguments, if there are any."""
-        found = [f"momentum={self.momentum:g}"] if self.momentum else []
-        return found + ([f"weight_decay={_text(self.weight_decay)}"] if self.weight_decay else [])
-
-
-def torch_program(numbers: Numbers, reading: str = "") -> str:
+def torch_program(plan: "Plan", reading: str = "") -> str:
     """Train once in torch, from zero, on standardized rows; `reading` makes X and y."""
-    t, n = numbers.outputs, numbers.rows
-    halves = [f"lr={_text(numbers.learning_rate * t / 2)}"]
-    halves += [f"weight_decay={_text(2 * numbers.weight_decay / t)}"] * bool(numbers.weight_decay)
-    step = ", ".join([f"lr={_text(numbers.learning_rate)}", *numbers.extras])
-    means = ("X.mean()", "y.mean()") if numbers.centres else ("0.0 * X.mean()", "0.0 * y.mean()")
-    scale = "X.std(ddof=0)" if numbers.scales else "1.0"
-    if numbers.scales and numbers.has_constant:
+    best = _shuffled(plan)
+    t, n = plan.problem.outputs or 1, plan.problem.n
+    halves = [f"lr={_text(best.learning_rate * t / 2)}"]
+    halves += [f"weight_decay={_text(2 * best.weight_decay / t)}"] * bool(best.weight_decay)
+    step = ", ".join([f"lr={_text(best.learning_rate)}", *_extras(best)])
+    means = ("X.mean()", "y.mean()") if plan.centres else ("0.0 * X.mean()", "0.0 * y.mean()")
+    scale = "X.std(ddof=0)" if plan.scales else "1.0"
+    if plan.scales and plan.standardizer.constant.any():
         scale += f".where(lambda std: std > {n} * 2.3e-16 * X.mean().abs(), 1.0)"
     lines = [
         "import pandas as pd",
@@ -52,13 +36,13 @@ def torch_program(numbers: Numbers, reading: str = "") -> str:
         "",
         "torch.manual_seed(0)",
         "answers = torch.tensor((y - y_mean).to_numpy(), dtype=torch.float32)",
-        f"batches = DataLoader(TensorDataset(rows(X), answers), batch_size={numbers.batch_size}, "
+        f"batches = DataLoader(TensorDataset(rows(X), answers), batch_size={best.batch_size}, "
         "shuffle=True, drop_last=False)",
-        f"model = nn.Linear({numbers.features}, {t}, bias=False)"
-        + "  # y_mean is the intercept" * numbers.centres,
+        f"model = nn.Linear({plan.problem.p}, {t}, bias=False)"
+        + "  # y_mean is the intercept" * plan.centres,
         "nn.init.zeros_(model.weight)",
         f"optimizer = torch.optim.SGD(model.parameters(), {step})",
-        f"for epoch in range({numbers.epochs}):",
+        f"for epoch in range({best.epochs}):",
         "    for x, answer in batches:",
         f"        # nn.MSELoss() is {significant(2 / t, 3)} times this: with it, take {', '.join(halves)}.",
         "        loss = (model(x) - answer).square().sum(dim=1).mean() / 2",
@@ -73,15 +57,16 @@ def torch_program(numbers: Numbers, reading: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
-def scikit_learn_program(numbers: Numbers, reading: str = "") -> str:
+def scikit_learn_program(plan: "Plan", reading: str = "") -> str:
     """Fit the mean of all such trainings, without training, as an estimator; `reading` makes X and y."""
+    best = _shuffled(plan)
     settings = [
-        f"batch_size={None if numbers.batch_size == numbers.rows else numbers.batch_size}",
-        f"learning_rate={_text(numbers.learning_rate)}",
-        f"epochs={numbers.epochs}",
-        *numbers.extras,
-        f"standardize={numbers.scales}",
-        *["fit_intercept=False"] * (not numbers.centres),
+        f"batch_size={None if best.batch_size == plan.problem.n else best.batch_size}",
+        f"learning_rate={_text(best.learning_rate)}",
+        f"epochs={best.epochs}",
+        *_extras(best),
+        f"standardize={plan.scales}",
+        *["fit_intercept=False"] * (not plan.centres),
     ]
     lines = [
         *["import pandas as pd"] * bool(reading),
@@ -93,6 +78,23 @@ def scikit_learn_program(numbers: Numbers, reading: str = "") -> str:
         "model.fit(X, y)",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _shuffled(plan: "Plan") -> PlannedRecipe:
+    """The best recipe, if it is one that these programs can train."""
+    best, is_weighted = plan.best, plan.problem.sample_weight is not None
+    if is_weighted or best.scheme not in (FullBatch(), SampleReshuffling(batch_size=best.batch_size)):
+        raise UnsupportedError(
+            "programs are written for rows without weights that are shuffled in every epoch, but this plan is "
+            f"for {best.scheme}{' of weighted rows' * is_weighted}; take its numbers."
+        )
+    return best
+
+
+def _extras(recipe: PlannedRecipe) -> list[str]:
+    """Momentum and weight decay as arguments, if there are any."""
+    found = [f"momentum={recipe.momentum:g}"] if recipe.momentum else []
+    return found + ([f"weight_decay={_text(recipe.weight_decay)}"] if recipe.weight_decay else [])
 
 
 def _text(value: float) -> str:

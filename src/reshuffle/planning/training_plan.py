@@ -1,7 +1,6 @@
-"""A plan for training: step, batch size and stopping epoch by leave-one-out, beside other choices."""
+"""A plan for training: step, batch size and stopping epoch by leave-one-out, and what other choices cost."""
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from types import SimpleNamespace
@@ -14,7 +13,6 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._display import Displayed, Table, plain
 from reshuffle._uncertainty import factor, plus_minus, significant
-from reshuffle.errors import UnsupportedError
 from reshuffle.grid.metrics import REFUSALS
 from reshuffle.planning import programs
 from reshuffle.planning.loo_grid import Spectrum, ridge_left_out
@@ -23,7 +21,7 @@ from reshuffle.problem import LeastSquares
 from reshuffle.problem.standardizer import Standardizer
 from reshuffle.run import Run, critical_step, descend
 from reshuffle.run.critical_steps import CriticalStep
-from reshuffle.schemes import FullBatch, SampleReshuffling, base
+from reshuffle.schemes import SampleReshuffling, base
 from reshuffle.schemes.base import Scheme
 from reshuffle.simulation import single_run
 
@@ -77,7 +75,7 @@ class SimpleFit(Displayed):
 
 @dataclass(frozen=True, eq=False)
 class HoldoutCheck(Displayed):
-    """The test error of a plan's best recipe on held-out rows, beside the one that was predicted.
+    """The test error of a plan's best recipe on held-out rows, and the one that was predicted.
 
     All are mean squares over rows and outputs.
 
@@ -272,7 +270,7 @@ class Plan(Displayed):
         return np.asarray(self.mean_squares[place] + self.spreads[place])
 
     def check_on(self, X: ArrayLike, y: ArrayLike, *, seed: int = 0) -> HoldoutCheck:
-        """Test error of the best recipe on held-out rows, beside the one that was predicted.
+        """Test error of the best recipe on held-out rows, and the one that was predicted.
 
         Parameters
         ----------
@@ -324,7 +322,7 @@ class Plan(Displayed):
         reading : str
             Lines that make X and y, as pandas tables. Without them the program takes X and y as they are given.
         """
-        return programs.torch_program(self._numbers(), reading)
+        return programs.torch_program(self, reading)
 
     def to_sklearn(self, reading: str = "") -> str:
         """A program that fits the mean of all such trainings, without training, as a scikit-learn estimator.
@@ -334,30 +332,7 @@ class Plan(Displayed):
         reading : str
             Lines that make X and y. Without them the program takes X and y as they are given.
         """
-        return programs.scikit_learn_program(self._numbers(), reading)
-
-    def _numbers(self) -> programs.Numbers:
-        """The best recipe as programs have it."""
-        best, problem = self.best, self.problem
-        is_shuffled = best.scheme in (FullBatch(), SampleReshuffling(batch_size=best.batch_size))
-        if problem.sample_weight is not None or not is_shuffled:
-            raise UnsupportedError(
-                "programs are written for rows without weights that are shuffled in every epoch, but this plan is "
-                f"for {best.scheme}{' of weighted rows' * (problem.sample_weight is not None)}; take its numbers."
-            )
-        return programs.Numbers(
-            rows=problem.n,
-            features=problem.p,
-            outputs=problem.outputs or 1,
-            batch_size=best.batch_size,
-            learning_rate=best.step,
-            epochs=best.epochs,
-            momentum=best.momentum,
-            weight_decay=best.penalty,
-            centres=self.centres,
-            scales=self.scales,
-            has_constant=bool(self.standardizer.constant.any()),
-        )
+        return programs.scikit_learn_program(self, reading)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
@@ -526,7 +501,7 @@ def plan(
     All steps, batch sizes, penalties and epochs are compared at once, from one decomposition: by the exact
     leave-one-out of descent whose batches are drawn afresh from all rows, plus an estimate of what random orders
     add in a single run. The best of them are then refined, by the leave-one-out of the run itself,
-    until one of these stands first. What differs by less than a thousandth is equal: the shorter training wins.
+    until one of these is the best. What differs by less than a thousandth is equal: the shorter training wins.
 
     Parameters
     ----------
@@ -590,11 +565,15 @@ def plan(
     spectrum = Spectrum.of(problem, centres)
     search = Search(spectrum, template, **grid, momenta=momenta, of_run=_arrays.flag("of_run", of_run))
     best, *others = search.ranked(verifies)
+    runners_up: dict[tuple[float, ...], PlannedRecipe] = {}
+    for recipe in others:
+        runners_up.setdefault((*recipe.place[:2], recipe.momentum), recipe)
+    runners_up.pop((*best.place[:2], best.momentum), None)
     least_squares, ridge = _simple_fits(spectrum)
     names: Any = getattr(X, "columns", None)
     return Plan(
         best=best,
-        runners_up=_runners_up(best, others),
+        runners_up=tuple(runners_up.values()),
         problem=problem,
         standardizer=standardizer,
         centres=centres,
@@ -623,7 +602,7 @@ def _standardized(
         for name, value in given.items():
             if value is not None and value is not False:
                 raise TypeError(
-                    f"{name} must not be given beside a problem, which is planned for as it stands, but it is "
+                    f"{name} must not be given beside a problem, which is planned for as it is, but it is "
                     f"{value!r}; pass X and y in place of the problem."
                 )
         X.require_rows("plan")
@@ -631,7 +610,7 @@ def _standardized(
         return X, Standardizer.identity(X.p, X.outputs), False, False
     if y is None:
         raise TypeError(
-            "y must be given beside the rows X, but it is None; or pass a LeastSquares in their place."
+            "y must be given with the rows X, but it is None; or pass a LeastSquares in their place."
         )
     scales = standardize is None or _arrays.flag("standardize", standardize)
     centres = intercept is None or _arrays.flag("intercept", intercept)
@@ -642,15 +621,6 @@ def _standardized(
     made = Standardizer.of(raw.X, raw.y, centre=centres, scale=scales, weights=weights)
     features, responses = (made.rows(raw.X), made.responses(raw.y)) if centres or scales else (raw.X, raw.y)
     return LeastSquares(features, responses, sample_weight=weights), made, centres, scales
-
-
-def _runners_up(best: PlannedRecipe, others: Sequence[PlannedRecipe]) -> tuple[PlannedRecipe, ...]:
-    """The first of every other batch size, penalty and momentum."""
-    first: dict[tuple[float, ...], PlannedRecipe] = {}
-    for recipe in others:
-        first.setdefault((*recipe.place[:2], recipe.momentum), recipe)
-    first.pop((*best.place[:2], best.momentum), None)
-    return tuple(first.values())
 
 
 def _simple_fits(spectrum: Spectrum) -> list[SimpleFit]:
