@@ -1,13 +1,20 @@
 """The page in a browser: sliders, addresses, sessions, uploads, keyboard, downloads, narrow and dark."""
 
+import asyncio
 import csv
 import io
 import re
+import socket
+import threading
 import xml.etree.ElementTree as ElementTree
+from contextlib import contextmanager
 
 import pytest
+import uvicorn
 
 from reshuffle import asymptotics, free
+from reshuffle.page.answers import Answer, Axis, Chart, Series, refusal
+from reshuffle.page.app import application
 from tests.page import chromium
 
 pytestmark = pytest.mark.slow
@@ -162,6 +169,63 @@ def test_a_long_answer_is_stopped_and_does_not_hold_up_others(visit):
     assert numbers(one.settled()) == expected(1.5, 0.2, 1, 0.5)
 
 
+class Scripted:
+    """Pools without processes: the first stage answers, a later one fails or never ends."""
+
+    def __init__(self, late):
+        self.late, self.begun, self.cancelled = late, threading.Event(), threading.Event()
+
+    async def ask(self, tab, stage, values, upload):
+        if stage == 0:
+            x, y = Axis("epochs", "epoch"), Axis("risk", "risk")
+            chart = Chart("risk", "Risk", "1 to 2", x, y, [Series("total", "total", [1, 2], [1, 2])])
+            return Answer("The first answer.", "first", charts=[chart], is_final=False)
+        if self.late is not None:
+            return self.late
+        self.begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.cancelled.set()
+
+
+@contextmanager
+def scripted(pool):
+    """Serve the page from a thread, with answers that are not computed; yields its address."""
+    config = uvicorn.Config(application(pool, pool), log_level="critical", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+# One test: the lock of Shiny belongs to the first event loop of a process.
+def test_a_late_failure_keeps_the_first_picture_and_stop_cancels_a_long_answer(browser):
+    pool = Scripted(refusal("This took too long"))
+    with scripted(pool) as address:
+        visitor = chromium.Visitor(browser, address)
+        assert visitor.open() == "The first answer."
+        note, lines = visitor.page.locator("#panel-limit .note"), visitor.page.locator("#limit-risk svg path")
+        assert note.inner_text() == "What you see is a first answer. This took too long."
+        assert lines.count() == 1
+        assert visitor.page.locator(".refused, .stale").count() == 0
+        pool.late = None
+        visitor.drag("limit_noise", 1)
+        assert pool.begun.wait(60)
+        assert visitor.page.get_attribute("#panel-limit", "aria-busy") == "true"
+        visitor.page.click("#panel-limit .stop")
+        assert pool.cancelled.wait(60)
+        assert visitor.settled() == "The first answer."
+        assert note.inner_text() == "Stopped. Change an input to ask again."
+        assert lines.count() >= 1
+        visitor.close()
+
+
 def test_twenty_sessions_at_once(browser, address):
     visitors = [chromium.Visitor(browser, address) for _ in range(20)]
     for visitor in visitors:
@@ -239,11 +303,11 @@ def nameless(page):
     )
 
 
-def contrast(page, selector):
-    """Of a text and what is behind it, as WCAG has it."""
+def contrast(page, selector, colour=""):
+    """Of a text, or a colour of the palette, and what is behind it, as WCAG has it."""
     return page.eval_on_selector(
         selector,
-        """element => {
+        """(element, name) => {
             const light = colour => {
                 const parts = colour.match(/[0-9.]+/g).slice(0, 3).map(part => part / 255)
                     .map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
@@ -253,10 +317,13 @@ def contrast(page, selector):
             while (/rgba\\(0, 0, 0, 0\\)|transparent/.test(getComputedStyle(behind).backgroundColor)
                 && behind.parentElement) behind = behind.parentElement;
             const style = getComputedStyle(element);
-            const front = element.namespaceURI.endsWith("svg") ? style.fill : style.color;
+            const hex = style.getPropertyValue("--" + name).match(/[0-9a-f]{2}/g);
+            const own = element.namespaceURI.endsWith("svg") ? style.fill : style.color;
+            const front = hex ? hex.map(part => parseInt(part, 16)).join(" ") : own;
             const pair = [light(front), light(getComputedStyle(behind).backgroundColor)].sort((a, b) => b - a);
             return (pair[0] + 0.05) / (pair[1] + 0.05);
         }""",
+        colour,
     )
 
 
@@ -297,6 +364,8 @@ def test_it_can_be_read_by_all_on_a_phone_in_light_and_dark(visit):
             ):
                 assert contrast(page, f"#panel-{tab} {selector}") >= 4.5, selector
             assert contrast(page, '[role="tab"][aria-selected="false"]') >= 4.5
+            for name in ("first", "second", "third", "fourth", "fifth", "grey"):
+                assert contrast(page, f"#panel-{tab} svg text", name) >= 3, name
             fills.append(page.eval_on_selector(f"#panel-{tab} svg text", "one => getComputedStyle(one).fill"))
             page.click("#theme")
         assert fills[0] != fills[1]

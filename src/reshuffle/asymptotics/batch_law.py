@@ -148,7 +148,7 @@ class BatchLaw(EpochLaw):
 
     @cached_property
     def _series(self) -> Intervals | None:
-        """Everything as a series, where single points on the axis cost much and the spectrum is one interval."""
+        """Series of the transforms around the spectrum's intervals, where single points on the axis cost much."""
         if self.system.unknowns <= _POINTWISE:
             return None
         low, high = self.ends

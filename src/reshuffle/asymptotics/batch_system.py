@@ -94,7 +94,7 @@ class SubsetSymmetry:
 
     @cached_property
     def links(self) -> list[list[Link]]:
-        """For each inner type, where its vectors live among the outer types."""
+        """The links of each inner type to the outer types."""
         return [self._links_of(k, sizes) for k, sizes in enumerate(self.inner_sizes)]
 
     def _links_of(self, k: int, sizes: FloatArray) -> list[Link]:

@@ -259,7 +259,7 @@ class Forms(NamedTuple):
         return np.asarray(self.bilinear(values, values) + 2 * (values @ self.linear).real)
 
     def bilinear(self, left: Complex, right: Complex) -> FloatArray:
-        """Its quadratic part for two functions (k, n) each, symmetric in them."""
+        """The symmetric bilinear form of its quadratic part, for two functions (k, n)."""
         value = (left * right) @ self.single
         if self.first.size:
             value = value + ((left @ self.first) * right).sum(axis=-1)

@@ -312,7 +312,7 @@ def secular_modes(
 
 
 def _roots(poles: FloatArray, gains: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """For each root the nearest pole, and how far it is from there."""
+    """The nearest pole of each root, and the offset of the root from it."""
     lower = np.concatenate([[poles[0] - 2 * gains.sum()], poles[:-1]])
     half = (poles - lower) / 2
     # It falls from one pole to the next: where it is positive in the middle, the root is in the upper half.

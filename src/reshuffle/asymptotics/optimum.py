@@ -218,12 +218,12 @@ class Flow:
 
     @cached_property
     def best(self) -> BestTime:
-        """When to stop."""
+        """The best time to stop flow."""
         return self._best(self.risk)
 
     @cached_property
     def best_average(self) -> BestTime:
-        """When to stop if the mean over time is what counts."""
+        """The best time to stop the mean of flow over time."""
         return self._best(self.averaged_risk)
 
     def _best(self, curve: object) -> BestTime:

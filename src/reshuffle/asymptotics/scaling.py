@@ -78,7 +78,7 @@ def critical_batch_size(
     noise: float = 1.0,
     batch_size: ArrayLike = (1, 16, 256),
 ) -> CriticalBatch:
-    """From which batch size on larger batches save few steps: samples over steps, each at its least.
+    """The batch size from which on larger ones save few steps: fewest samples over fewest steps.
 
     Small batches need the fewest samples to a target risk, large ones the fewest steps, and in between
     (steps/fewest - 1)(samples/fewest - 1) = 1 is a rule of thumb (McCandlish and others, 2018), by which both are
@@ -165,7 +165,7 @@ def _tuned(cells: Cells, batch_size: float, target: float, noise: float) -> tupl
 def _steps_to(
     cells: Cells, batch_size: float, step: float, target: float, noise: float, point: FixedPoint
 ) -> float:
-    """After how many steps the risk is first at the target, to a thousandth; inf if never."""
+    """The number of steps until the risk reaches the target, to a thousandth; inf if never."""
     limit, _ = point.limit(step, noise)
     if limit >= target:
         return math.inf

@@ -47,12 +47,15 @@ class Deconvolved:
     error : float
         Estimate of the Wasserstein-1 distance from the true law: by how much the answer would differ from sample to
         sample. nan for laws, which do not fluctuate, and for sums.
+    error_kind : str
+        "estimate".
     """
 
     law: Discrete
     misfit: float
     height: float
     error: float = float("nan")
+    error_kind: str = "estimate"
 
     def __repr__(self) -> str:
         off = f", +- {self.error:.2g}" if np.isfinite(self.error) else ""

@@ -295,7 +295,7 @@ class LeastSquares:
         return self._copy(self.stream.compressed(groups))
 
     def require_rows(self, purpose: str) -> None:
-        """Say that `purpose` needs the rows one by one, if they are not in memory."""
+        """Raise if the rows, which `purpose` needs one by one, are not in memory."""
         if self.stream is not None or not self.compressed.are_all:
             raise needs_rows(purpose, self.n)
 
@@ -527,7 +527,7 @@ class LeastSquares:
         return self.beta_star
 
     def require_truth(self, purpose: str) -> None:
-        """Say what is missing of beta_star and the noise for `purpose`, if anything is."""
+        """Raise if beta_star or the noise, which `purpose` needs, is missing."""
         missing = [name for name in ("beta_star", "noise") if getattr(self, name) is None]
         if missing:
             raise MissingTruthError(

@@ -269,7 +269,7 @@ def _of_orders(run: AffineTrajectory, when: FloatArray) -> _Covariances:
 
 
 def _simulated(run: AffineTrajectory, when: FloatArray) -> _Covariances:
-    """From runs that are trained."""
+    """The covariance of simulated runs."""
     most = 2 * max(_FEWEST, int(_REMEMBERED_BYTES / 16 / max(1, run.space.dimension * len(when))))
     wanted = 2 * int(np.ceil(_RUNS / 2 * np.square(max(1.0, Accuracy.rtol / run.accuracy.rtol))))
     runs = min(expected_risk.affordable(run, when), most, wanted)

@@ -225,7 +225,7 @@ class RowsLeftOut:
             return []
 
     def _orders_kept(self, training: Training) -> list[Formula]:
-        """Every order that a run may keep."""
+        """The exact formula, the mean over every order that a run may fix; empty beyond the budget."""
         side, n = len(training.roots), training.n
         orders = [each.order(n) for each in training.scheme.timelines(n)]
         if len(orders) * (30.0 * side**3 + 10.0 * n * side**2) > self.run.accuracy.budget:

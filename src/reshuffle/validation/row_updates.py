@@ -306,7 +306,7 @@ class Lattice:
         self.is_exact = batches <= MOST_BATCHES and (subsets <= _FEW_SUBSETS or price <= A_SECOND)
 
     def exact(self) -> LeavesOut:
-        """By all subsets of the other batches: matrices A_i, or updates of rank 2^(B-1)."""
+        """Row updates from all subsets of the other batches: matrices A_i, or updates of rank 2^(B-1)."""
         layers, states = zip(*self._layers(), strict=True)
         means = np.empty((1 << self._batches, *states[0].shape[1:]))
         means[np.concatenate(layers)] = np.concatenate(states)

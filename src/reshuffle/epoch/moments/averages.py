@@ -92,7 +92,7 @@ class AveragedMoments:
         return np.where(known, now.average / divisor / divisor, np.inf)
 
     def _after(self, epoch: int, now: _Joint) -> _Joint:
-        """After the epoch that comes after `epoch` others."""
+        """The moments after the epoch that follows `epoch` others."""
         with few_threads(self.d), np.errstate(over="ignore", invalid="ignore"):
             if epoch >= self.average.start and self.average.is_per_visit:
                 return self._by_visits(epoch, now)
@@ -148,7 +148,7 @@ class AveragedMoments:
         return begin._replace(second=second, mean=mean), error
 
     def _limit(self) -> tuple[FloatArray, float]:
-        """After infinitely many epochs: a mean over all of them knows no orders, if their mean square converges."""
+        """The limiting covariance and its error; zero for a mean over all epochs, inf if the run diverges."""
         end, error = self._end
         if not end.is_finite or self.left == 1:
             return self._covariance(end, self.average.earliest), 0.0

@@ -280,7 +280,7 @@ class CentredDraws:
 
     @property
     def maps(self) -> CentredMaps:
-        """All that were drawn."""
+        """The centred maps of all drawn orders."""
 
         def side_by_side(part: str) -> FloatArray:
             groups = [np.concatenate([getattr(one, part) for one in group]) for group in self._drawn]

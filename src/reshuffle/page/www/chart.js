@@ -7,36 +7,31 @@
   const known = (value) => value !== null && Number.isFinite(value);
   const short = (value) => String(parseFloat(value.toPrecision(4)));
 
-  function make(name, attributes, parent, text) {
+  function make(name, attributes, parent, text = "") {
     const element = document.createElementNS(NAMESPACE, name);
     for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-    if (text !== undefined) element.textContent = text;
-    if (parent) parent.append(element);
-    return element;
-  }
-
-  function html(name, attributes, parent, text) {
-    const element = Object.assign(document.createElement(name), attributes);
-    if (text !== undefined) element.textContent = text;
+    element.textContent = text;
     parent.append(element);
     return element;
   }
+
+  function html(name, attributes, parent, textContent = "") {
+    const element = Object.assign(document.createElement(name), { textContent, ...attributes });
+    parent.append(element);
+    return element;
+  }
+
+  const range = (first, last, every = 1) => Array.from({ length: Math.floor((last - first) / every) + 1 }, (_, k) => first + k * every);
 
   function ticks(low, high, isLog) {
     if (!isLog) {
       const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough));
       const step = power * [1, 2, 5, 10].find((one) => one * power >= rough);
-      const found = [];
-      for (let k = Math.ceil(low / step); k * step <= high * (1 + 1e-9); k += 1) found.push(parseFloat((k * step).toPrecision(12)));
-      return found;
+      return range(Math.ceil(low / step), high / step + 1e-9).map((k) => parseFloat((k * step).toPrecision(12)));
     }
     const first = Math.ceil(Math.log10(low) - 1e-9), last = Math.floor(Math.log10(high) + 1e-9);
-    const every = Math.max(1, Math.ceil((last - first) / 5));
-    const found = [];
-    for (let k = first; k <= last; k += every) found.push(10 ** k);
-    if (last - first > 1) return found;
-    return [1, 2, 5].flatMap((one) => [first - 1, first, last].map((k) => one * 10 ** k))
-      .filter((one, place, all) => one >= low && one <= high && all.indexOf(one) === place);
+    if (last - first > 1) return range(first, last, Math.max(1, Math.ceil((last - first) / 5))).map((k) => 10 ** k);
+    return range(first - 1, last).flatMap((k) => [1, 2, 5].map((one) => one * 10 ** k)).filter((one) => one >= low && one <= high);
   }
 
   // From values to pixels.
@@ -54,20 +49,19 @@
     constructor(parent, tab, name) {
       this.tab = tab;
       this.figure = html("figure", { id: `${tab}-${name}` }, parent);
-      this.caption = html("figcaption", {}, this.figure);
-      this.plot = html("div", { className: "plot" }, this.figure);
-      this.svg = make("svg", { role: "img" }, this.plot);
-      this.readout = html("p", { className: "readout" }, this.plot);
-      this.readout.setAttribute("aria-hidden", "true");
-      this.legend = html("p", { className: "legend" }, this.figure);
-      this.legend.setAttribute("aria-hidden", "true");
-      const tools = html("p", { className: "tools" }, this.figure);
-      this.player = html("span", { className: "player", hidden: true }, tools);
-      for (const kind of ["svg", "csv"]) {
-        const button = html("button", { type: "button", id: `${tab}-${name}-${kind}` }, tools, `Save ${kind.toUpperCase()}`);
-        this[`${kind}Of`] = html("span", { className: "unseen" }, button);
-        button.addEventListener("click", () => this.save(kind));
-      }
+      this.figure.innerHTML = `<figcaption></figcaption>
+        <div class="plot"><svg role="img"></svg><p class="readout" aria-hidden="true"></p></div>
+        <p class="legend" aria-hidden="true"></p>
+        <p class="tools">
+          <span class="player" hidden><button type="button">Play</button><input type="range" min="0" aria-label="Epoch in the chart"><span class="moment"></span></span>
+          <button type="button" id="${tab}-${name}-svg">Save SVG<span class="unseen"></span></button>
+          <button type="button" id="${tab}-${name}-csv">Save CSV<span class="unseen"></span></button>
+        </p>`;
+      for (const part of ["figcaption", "plot", "svg", "readout", "legend", "player", "moment"]) this[part] = this.figure.querySelector(`${part}, .${part}`);
+      [this.button, this.slider] = this.player.children;
+      for (const kind of ["svg", "csv"]) this.figure.querySelector(`[id$=-${kind}]`).addEventListener("click", () => this.save(kind));
+      this.button.addEventListener("click", () => this.play(!this.timer));
+      this.slider.addEventListener("input", () => { this.play(false); this.goTo(Number(this.slider.value)); });
       this.plot.addEventListener("pointermove", (event) => this.hover(event));
       this.plot.addEventListener("pointerleave", () => this.hover(null));
       new ResizeObserver(() => this.draw()).observe(this.plot);
@@ -82,9 +76,9 @@
       }
       this.changed ??= now;
       Object.assign(this, { spec, setting });
-      this.caption.textContent = spec.title;
+      this.figcaption.textContent = spec.title;
       this.svg.setAttribute("aria-label", spec.words);
-      for (const kind of ["svg", "csv"]) this[`${kind}Of`].textContent = ` of: ${spec.title}`;
+      for (const unseen of this.figure.querySelectorAll(".unseen")) unseen.textContent = ` of: ${spec.title}`;
       this.legend.replaceChildren();
       for (const one of spec.series.filter((series) => series.label)) {
         const entry = html("span", {}, this.legend, one.label);
@@ -92,7 +86,9 @@
         entry.className = one.kind === "line" && one.dash ? "dashed" : one.kind;
       }
       if (this.ghost) html("span", { className: "ghost" }, this.legend, "before");
-      if (spec.frames.length) this.prepare();
+      this.player.hidden = !spec.frames.length;
+      this.slider.max = spec.moments.length - 1;
+      if (!this.timer) this.frame = spec.moments.length - 1;
       this.draw();
     }
 
@@ -101,50 +97,43 @@
       const width = this.plot.clientWidth;
       if (!spec || width < 50) return;
       const height = width < 480 ? 210 : Math.max(230, Math.min(0.58 * width, 330));
-      const names = spec.y.names, left = names.length ? 124 : 48;
-      svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-      svg.setAttribute("width", width);
-      svg.setAttribute("height", height);
+      const names = spec.y.names, left = names.length ? 124 : 48, right = width - 14, bottom = height - 38;
+      for (const [key, value] of Object.entries({ viewBox: `0 0 ${width} ${height}`, width, height })) svg.setAttribute(key, value);
       svg.replaceChildren();
       make("rect", { width, height, fill: colour("card") }, svg);
       const drawn = spec.series.filter((one) => one.kind !== "hidden");
-      const x = scale(spec.x, drawn.flatMap((one) => one.x), left, width - 14);
-      const y = names.length ? scale({ low: -0.5, high: names.length - 0.5 }, [], 8, height - 38)
-        : scale(spec.y, drawn.filter((one) => one.kind !== "arrows").flatMap((one) => one.y), height - 38, 24);
-      Object.assign(this, { x, y, bottom: height - 38 });
-      const text = { "font-size": 12, "font-family": "inherit", fill: colour("ink") };
-      const faint = { stroke: colour("faint"), "stroke-width": 0.7 };
-      for (const tick of names.length ? [] : y.ticks) {
-        make("line", { x1: left, x2: width - 14, y1: y(tick), y2: y(tick), ...faint }, svg);
-        make("text", { x: left - 6, y: y(tick) + 4, "text-anchor": "end", ...text }, svg, short(tick));
+      const x = scale(spec.x, drawn.flatMap((one) => one.x), left, right);
+      const y = names.length ? scale({ low: -0.5, high: names.length - 0.5 }, [], 8, bottom)
+        : scale(spec.y, drawn.filter((one) => one.kind !== "arrows").flatMap((one) => one.y), bottom, 24);
+      Object.assign(this, { x, y, bottom });
+      const line = (x1, y1, x2, y2, stroke, more) => make("line", { x1, y1, x2, y2, stroke: colour(stroke), ...more }, svg);
+      const write = (text, at, height, anchor, fill = "ink") => make(
+        "text", { x: at, y: height, "text-anchor": anchor, fill: colour(fill), "font-size": 12, "font-family": "inherit" }, svg, text);
+      const levels = names.length ? names.map((name, place) => [place, name]) : y.ticks.map((tick) => [tick, short(tick)]);
+      for (const [place, text] of levels) {
+        line(left, y(place), right, y(place), "faint", { "stroke-width": 0.7 });
+        write(text, left - 6, y(place) + 4, "end");
       }
-      names.forEach((name, place) => {
-        make("line", { x1: left, x2: width - 14, y1: y(place), y2: y(place), ...faint }, svg);
-        make("text", { x: left - 8, y: y(place) + 4, "text-anchor": "end", ...text }, svg, name);
-      });
       for (const tick of x.ticks) {
-        make("line", { x1: x(tick), x2: x(tick), y1: this.bottom, y2: this.bottom + 4, stroke: colour("ink") }, svg);
-        make("text", { x: x(tick), y: this.bottom + 17, "text-anchor": "middle", ...text }, svg, short(tick));
+        line(x(tick), bottom, x(tick), bottom + 4, "ink");
+        write(short(tick), x(tick), bottom + 17, "middle");
       }
-      make("line", { x1: left, x2: width - 14, y1: this.bottom, y2: this.bottom, stroke: colour("ink") }, svg);
-      make("text", { x: (left + width) / 2, y: height - 4, "text-anchor": "middle", ...text }, svg, spec.x.label);
-      make("text", { x: 2, y: 13, ...text }, svg, spec.y.label);
+      line(left, bottom, right, bottom, "ink");
+      write(spec.x.label, (left + width) / 2, height - 4, "middle");
+      write(spec.y.label, 2, 13, "start");
+      for (const [place, label] of spec.marks.filter((mark) => mark[0] >= x.low && mark[0] <= x.high)) {
+        line(x(place), 20, x(place), bottom, "warn", { "stroke-dasharray": "5 3", "stroke-width": 1.4 });
+        const isRight = x(place) > (left + width) / 2;
+        write(label, x(place) + (isRight ? -5 : 5), 32, isRight ? "end" : "start", "warn");
+      }
       const clip = make("clipPath", { id: `${this.figure.id}-clip` }, svg);
-      make("rect", { x: left - 4, y: names.length ? 0 : 19, width: width - left - 6, height: this.bottom }, clip);
+      make("rect", { x: left - 4, y: names.length ? 0 : 19, width: width - left - 6, height: bottom }, clip);
       const inside = make("g", { "clip-path": `url(#${clip.id})` }, svg);
-      for (const [place, label] of spec.marks) {
-        if (place < x.low || place > x.high) continue;
-        make("line", { x1: x(place), x2: x(place), y1: 20, y2: this.bottom, stroke: colour("warn"), "stroke-dasharray": "5 3", "stroke-width": 1.4 }, inside);
-        const anchor = x(place) > (left + width) / 2 ? "end" : "start";
-        make("text", { ...text, x: x(place) + (anchor === "end" ? -5 : 5), y: 32, "text-anchor": anchor, fill: colour("warn") }, inside, label);
-      }
-      if (this.ghost && this.ghost.y.is_log === spec.y.is_log) {
-        for (const one of this.ghost.series.slice(0, 1)) this.series({ ...one, colour: "grey", dash: "", width: 1.4 }, inside, 0.55);
-      }
+      if (this.ghost?.y.is_log === spec.y.is_log) this.series({ ...this.ghost.series[0], colour: "grey", dash: "", width: 1.4 }, inside, 0.55);
       this.layers = drawn.map((one) => this.series(one, inside, 1));
-      this.line = make("line", { y1: 20, y2: this.bottom, stroke: colour("grey"), visibility: "hidden" }, svg);
+      this.line = line(0, 20, 0, bottom, "grey", { visibility: "hidden" });
       if (spec.handle) this.placeHandle();
-      if (this.frame !== undefined && spec.frames.length) this.goTo(this.frame);
+      if (spec.frames.length) this.goTo(this.frame);
     }
 
     series(one, parent, opacity) {
@@ -234,30 +223,12 @@
       if (place !== null) for (const end of ["x1", "x2"]) this.line.setAttribute(end, this.x(place));
     }
 
-    // Frames: a play button and a slider over the moments.
-    prepare() {
-      const last = this.spec.moments.length - 1;
-      if (!this.button) {
-        this.player.hidden = false;
-        this.button = html("button", { type: "button" }, this.player, "Play");
-        this.slider = html("input", { type: "range", min: 0, ariaLabel: "Epoch in the chart" }, this.player);
-        this.moment = html("span", { className: "moment" }, this.player);
-        this.slider.addEventListener("input", () => { this.pause(); this.goTo(Number(this.slider.value)); });
-        this.button.addEventListener("click", () => {
-          if (this.timer) { this.pause(); return; }
-          this.button.textContent = "Pause";
-          if (this.frame >= this.spec.moments.length - 1) this.goTo(0);
-          this.timer = setInterval(() => (this.frame >= this.spec.moments.length - 1 ? this.pause() : this.goTo(this.frame + 1)), 140);
-        });
-      }
-      this.slider.max = last;
-      if (this.frame === undefined || !this.timer) this.frame = last;
-    }
-
-    pause() {
+    play(isOn) {
       clearInterval(this.timer);
-      this.timer = null;
-      this.button.textContent = "Play";
+      this.button.textContent = isOn ? "Pause" : "Play";
+      const last = () => this.spec.moments.length - 1;
+      if (isOn && this.frame >= last()) this.goTo(0);
+      this.timer = isOn ? setInterval(() => (this.frame < last() ? this.goTo(this.frame + 1) : this.play(false)), 140) : null;
     }
 
     goTo(frame) {
