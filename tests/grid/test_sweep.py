@@ -218,3 +218,10 @@ def test_a_hundred_points_of_one_answer_ask_for_it_once(problem, monkeypatch):
     monkeypatch.setitem(METRICS, "critical_step", counted)
     rs.sweep(problem, over={"batches": [2, 4], "step": np.linspace(0.01, 0.1, 50)}, metrics="critical_step")
     assert len(calls) == 2
+
+
+def test_the_recipe_of_a_sweep_is_what_all_points_share():
+    over = {"scheme": [rs.RandomReshuffling, rs.Cyclic], "step": [0.1]}
+    problem = rs.gaussian(12, 3, noise=1.0, seed=0)
+    found = rs.sweep(problem, over=over, batches=3, penalty=0.5, epochs=[1])
+    assert found.attrs["recipe"] == "batches=3, penalty=0.5"

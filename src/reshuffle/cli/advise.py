@@ -57,14 +57,7 @@ def advise(
         ),
     ],
     target: Annotated[
-        tuple[str, ...],
-        option(
-            "The column to be predicted; once for each of several.",
-            DATA,
-            "-t",
-            negative="",
-            show_default=False,
-        ),
+        tuple[str, ...], options.columns("The column to be predicted; once for each of several.", "-t")
     ] = (),
     drop: Drop = (),
     one_hot: OneHot = (),
@@ -346,69 +339,44 @@ def remarks(advice: Advice) -> list[str]:
     return lines
 
 
-def _tested(path: str | None, check: "HoldoutCheck") -> dict[str, Any]:
-    """The check on held-out rows, for JSON."""
-    return {
-        "path": path,
-        "promised": check.predicted,
-        "promised_error": check.predicted_error,
-        "mean_run": check.found,
-        "standard_error": check.found_error,
-        "single_run": check.single_run,
-        "of_outputs": check.of_outputs,
-        "rows": check.rows,
-    }
-
-
 def choices(advice: Advice) -> list[dict[str, Any]]:
     """The recommendation, its runners-up, recipes with one number far off, and fits without training."""
     import numpy as np
 
     plan, best = advice.plan, advice.plan.best
-    found = [
-        _choice(name, one.test_error, one.batch_size, one.step, one.epochs, one.momentum, one.penalty)
-        for name, one in (
-            ("recommended", best),
-            *(("runner-up", other) for other in plan.runners_up[:_RUNNERS_UP]),
-        )
-    ]
-    _, size, share, when = plan.best.place
+
+    def choice(name: str, one: Any = best, **changed: Any) -> dict[str, Any]:
+        return {
+            "name": name,
+            "batch_size": one.batch_size,
+            "learning_rate": one.step,
+            "momentum": one.momentum,
+            "weight_decay": one.penalty,
+            "epochs": one.epochs,
+            "test_error": one.test_error,
+        } | changed
+
+    found = [choice("recommended"), *(choice("runner-up", one) for one in plan.runners_up[:_RUNNERS_UP])]
+    _, size, share, when = best.place
     errors = plan.errors[size]
     for name, other in (("rate too large", len(plan.shares) - 1), ("rate too small", max(share - 3, 0))):
         if other != share:
-            step = best.step * float(plan.shares[other]) / best.share
-            error = float(errors[other, when])
-            found.append(
-                _choice(name, error, best.batch_size, step, best.epochs, best.momentum, best.penalty)
-            )
+            rate = best.step * float(plan.shares[other]) / best.share
+            found.append(choice(name, learning_rate=rate, test_error=float(errors[other, when])))
     for name, wanted in (("stopped early", best.epochs / 4), ("trained too long", 10 * best.epochs)):
         other = int(np.argmin(np.abs(plan.epochs - wanted)))
         if other != when:
-            epochs, error = int(plan.epochs[other]), float(errors[share, other])
-            found.append(
-                _choice(name, error, best.batch_size, best.step, epochs, best.momentum, best.penalty)
-            )
-    return found + [_choice(fit.name, fit.mean_square) for fit in (plan.least_squares, plan.ridge)]
-
-
-def _choice(
-    name: str,
-    test_error: float,
-    batch_size: int | None = None,
-    step: float | None = None,
-    epochs: int | None = None,
-    momentum: float = 0.0,
-    penalty: float = 0.0,
-) -> dict[str, Any]:
-    return {
-        "name": name,
-        "batch_size": batch_size,
-        "learning_rate": step,
-        "momentum": momentum,
-        "weight_decay": penalty,
-        "epochs": epochs,
-        "test_error": test_error,
+            epochs = int(plan.epochs[other])
+            found.append(choice(name, epochs=epochs, test_error=float(errors[share, other])))
+    untrained = {
+        "batch_size": None,
+        "learning_rate": None,
+        "momentum": 0.0,
+        "weight_decay": 0.0,
+        "epochs": None,
     }
+    fits = (plan.least_squares, plan.ridge)
+    return found + [choice(fit.name, **untrained, test_error=fit.mean_square) for fit in fits]
 
 
 def curves(advice: Advice) -> list[Series]:
@@ -488,6 +456,17 @@ def _record(advice: Advice, code: dict[str, str]) -> dict[str, Any]:
 
     plan, best, data = advice.plan, advice.plan.best, advice.data
     slopes, intercept = plan.coefficients
+    check = advice.check
+    tested = check and {
+        "path": advice.test,
+        "promised": check.predicted,
+        "promised_error": check.predicted_error,
+        "mean_run": check.found,
+        "standard_error": check.found_error,
+        "single_run": check.single_run,
+        "of_outputs": check.of_outputs,
+        "rows": check.rows,
+    }
     return {
         "data": {
             "path": data.path,
@@ -522,7 +501,7 @@ def _record(advice: Advice, code: dict[str, str]) -> dict[str, Any]:
         "ridge": vars(plan.ridge),
         "coefficients": np.asarray(slopes).reshape(data.X.shape[1], -1) * advice.units,
         "intercept": np.atleast_1d(intercept) * advice.units,
-        "test": None if advice.check is None else _tested(advice.test, advice.check),
+        "test": tested,
         "snippets": code,
     }
 

@@ -52,9 +52,9 @@ def option(help_: str, group: Group, *names: str, **settings: Any) -> Parameter:
     return Parameter(help=help_, group=group, alias=names or None, **settings)
 
 
-def columns(help_: str) -> Parameter:
+def columns(help_: str, *names: str) -> Parameter:
     """An option that names columns, once for each."""
-    return option(help_, DATA, negative="", show_default=False)
+    return option(help_, DATA, *names, negative="", show_default=False)
 
 
 WHOLE = {"converter": whole_number}
@@ -62,6 +62,9 @@ FLAG = {"negative": "", "show_default": False}
 Batches = Annotated[str, option("Numbers of batches B, separated by commas.", RECIPE, "-b")]
 BatchSize = Annotated[
     str | None, option("Rows of a batch, separated by commas, instead of --batches.", RECIPE)
+]
+DropLast = Annotated[
+    bool, option("Leave out the last batch if it is shorter (with --batch-size).", RECIPE, **FLAG)
 ]
 Schemes = Annotated[
     str, option(f"How rows are visited, separated by commas: {', '.join(SCHEMES)}.", RECIPE, "-s")
@@ -121,9 +124,7 @@ class RecipeOptions:
     """How the rows are cut into batches, and what a visit does beside its step."""
 
     batch_size: BatchSize = None
-    drop_last: Annotated[
-        bool, option("Leave out the last batch if it is shorter (with --batch-size).", RECIPE, **FLAG)
-    ] = False
+    drop_last: DropLast = False
     momentum: Annotated[float, option("Of the heavy ball, as in torch's SGD.", RECIPE)] = 0.0
     weight_decay: Annotated[float, option("The factor of an l2 penalty, as in torch's SGD.", RECIPE)] = 0.0
 

@@ -12,7 +12,6 @@ from reshuffle.cli import console, options, render
 from reshuffle.cli.console import InputError
 from reshuffle.cli.options import (
     ACCURACY,
-    FLAG,
     NO_PROBLEM,
     OUTPUT,
     RECIPE,
@@ -20,6 +19,7 @@ from reshuffle.cli.options import (
     TERMINAL,
     WHOLE,
     BatchSize,
+    DropLast,
     OutputOptions,
     ProblemOptions,
     Schemes,
@@ -57,9 +57,7 @@ class GridOptions:
         str | None, option("Numbers of batches; 1,2,4 unless sizes are given.", RECIPE, "-b")
     ] = None
     batch_size: BatchSize = None
-    drop_last: Annotated[
-        bool, option("Leave out the last batch if it is shorter (with --batch-size).", RECIPE, **FLAG)
-    ] = False
+    drop_last: DropLast = False
     step: Annotated[
         str | None,
         option(

@@ -187,7 +187,8 @@ def sweep(
     recipe = [
         f"{name}={label(value)}"
         for name, value in fixed.items()
-        if name == "scheme" or not (value is None or np.array_equal(value, defaults[name].default))
+        if name not in values
+        and (name == "scheme" or not (value is None or np.array_equal(value, defaults[name].default)))
     ]
     attributes = {
         "recipe": ", ".join(recipe),

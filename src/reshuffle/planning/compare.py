@@ -1,4 +1,4 @@
-"""Several schemes on one problem: risk, spread, limit and thresholds of each beside the full batch."""
+"""Several schemes on one problem: risk, spread, limit and thresholds of each, and of the full batch."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -82,12 +82,12 @@ _COLUMNS = {
 
 @dataclass(frozen=True, eq=False)
 class SchemeComparison(Displayed):
-    """Ways of shuffling beside the full batch: its repr is the table.
+    """Ways of shuffling compared with the full batch: its repr is the table.
 
     Attributes
     ----------
     epochs : array
-        As asked for.
+        Those that were given.
     measure : str
         What is compared after them: "risk", or "training loss" where the truth is not known.
     rows : tuple of SchemeRow
@@ -118,15 +118,15 @@ class SchemeComparison(Displayed):
 
     @property
     def prices(self) -> FloatArray:
-        """What a run of each scheme has on top of the full batch, (rows, *epochs.shape): totals minus its total."""
+        """Totals minus that of the full batch, (rows, *epochs.shape)."""
         totals = np.array([row.total.value for row in self.rows])
         with np.errstate(invalid="ignore"):
             return np.asarray(totals - totals[0])
 
     def table(self, epoch: float | None = None) -> str:
-        """The comparison after `epoch`, one of those asked for, by default the last, in words and numbers.
+        """The comparison after `epoch`, one of `epochs`, by default the last, in words and numbers.
 
-        What has no answer is a `?`, with the reason below.
+        A missing answer is a `?`, with the reason below.
         """
         header, lines, below = self._cells(epoch)
         return "\n".join([self.title(epoch), *_aligned([header, *lines]), *below])
@@ -134,7 +134,8 @@ class SchemeComparison(Displayed):
     def _cells(self, epoch: float | None) -> tuple[list[str], list[list[str]], list[str]]:
         """Header, rows and notes of the table."""
         place = self.place(epoch)
-        shown = [name for name in _COLUMNS if any(name in asked(row) for row in self.rows)]
+        answers = {name: [row.answers[name] for row in self.rows] for name in _COLUMNS}
+        shown = [name for name, each in answers.items() if any(one.is_known or one.reason for one in each)]
         header = ["scheme", "steps", *(_COLUMNS[name] for name in shown), "price"]
         notes: dict[str, int] = {}
         lines = []
@@ -162,22 +163,22 @@ class SchemeComparison(Displayed):
         return html_table(self.title(), header, lines, "\n".join(below))
 
     def title(self, epoch: float | None = None) -> str:
-        """What is compared, and after which `epoch`."""
+        """The measure that is compared, and after which `epoch`."""
         when = float(np.ravel(self.epochs)[self.place(epoch)])
         return f"{self.measure} " + (f"after {when:g} epochs" if np.isfinite(when) else "in the limit")
 
     def place(self, epoch: float | None) -> int:
-        """Where an epoch is among those asked for, counted flat; the last if none is named."""
+        """Index of an epoch among `epochs`, counted flat; the last if none is named."""
         flat = np.ravel(self.epochs)
         if epoch is None:
             return len(flat) - 1
         places = np.flatnonzero(flat == epoch)
         if not len(places):
-            raise ValueError(f"epoch must be one of {flat.tolist()}, those asked for, but it is {epoch!r}.")
+            raise ValueError(f"epoch must be one of {flat.tolist()}, those compared, but it is {epoch!r}.")
         return int(places[0])
 
     def _shares(self, place: int) -> list[str]:
-        """What each run costs on top of the full batch, in per cent of that, unless it diverges."""
+        """Prices in per cent of the total of the full batch, unless that diverges."""
         prices = self.prices.reshape(len(self.rows), -1)[:, place]
         base = float(np.ravel(self.full_batch.total.value)[place])
         if not (np.isfinite(base) and base > 0) or bool(np.isinf(self.full_batch.distance.value)):
@@ -186,11 +187,6 @@ class SchemeComparison(Displayed):
 
     def __repr__(self) -> str:
         return self.table()
-
-
-def asked(row: SchemeRow) -> set[str]:
-    """The names of the questions that were asked at all."""
-    return {name for name, answer in row.answers.items() if answer.is_known or answer.reason}
 
 
 def _cell(name: str, answer: Answer, place: int, notes: dict[str, int]) -> str:
@@ -231,7 +227,7 @@ def compare_schemes(
     budget: float = 1e12,
     seed: int = 0,
 ) -> SchemeComparison:
-    """What does it cost to shuffle this way? Several schemes on the same problem, beside the full batch.
+    """Compare several schemes on the same problem with the full batch: what it costs to shuffle this way.
 
     Of each: the risk of its mean iterate, what the random orders add in a single run, how far its limit is from
     least squares, and up to which alpha the mean and the mean square converge. Where the problem does not know the
@@ -250,7 +246,7 @@ def compare_schemes(
     start, penalty, momentum, rtol, budget, seed
         As in `descend`.
     thresholds : bool
-        Whether to look for critical steps, which takes the longest.
+        True to compute critical steps, which takes the longest.
 
     Returns
     -------
@@ -299,7 +295,22 @@ def compare_schemes(
         *(["critical_step", "mean_square_critical_step"] if wants_thresholds else []),
     ]
     found = evaluate(list(runs.values()), metrics, when)
-    rows = [_row(name, run, answers) for (name, run), answers in zip(runs.items(), found, strict=True)]
+    mean, total = metrics[:2]
+    rows = []
+    for (name, run), answers in zip(runs.items(), found, strict=True):
+        visited = run.scheme.steps(problem.n)
+        # Those that were not computed are nan, without a reason.
+        steps = [
+            answers.get(metric, _NOT_COMPUTED) for metric in ("critical_step", "mean_square_critical_step")
+        ]
+        alphas = [
+            replace(each, value=np.asarray(visited * each.value), error=np.asarray(visited * each.error))
+            for each in steps
+        ]
+        spread, distance = answers[f"{total}_spread"], answers["limit_distance"]
+        rows.append(
+            SchemeRow(name, run.scheme, visited, answers[mean], spread, answers[total], distance, *alphas)
+        )
     return SchemeComparison(when, "risk" if knows_truth else "training loss", tuple(rows))
 
 
@@ -336,26 +347,3 @@ def _multiple(step: StepLike, visits: int) -> StepLike:
     if callable(step):
         return lambda epoch: visits * float(step(epoch))
     return visits * _arrays.real_array("step", step, advice="give numbers >= 0")
-
-
-def _row(name: str, run: Run, found: Mapping[str, Answer]) -> SchemeRow:
-    """The answers of one scheme; those that were not computed are nan, without a reason."""
-    steps, mean, total = run.scheme.steps(run.problem.n), "risk", "expected_risk"
-    if mean not in found:
-        mean, total = "training_loss", "expected_training_loss"
-
-    def per_epoch(metric: str) -> Answer:
-        step = found.get(metric, _NOT_COMPUTED)
-        return replace(step, value=np.asarray(steps * step.value), error=np.asarray(steps * step.error))
-
-    return SchemeRow(
-        name=name,
-        scheme=run.scheme,
-        steps=steps,
-        mean=found[mean],
-        spread=found[f"{total}_spread"],
-        total=found[total],
-        distance=found["limit_distance"],
-        critical_alpha=per_epoch("critical_step"),
-        mean_square_alpha=per_epoch("mean_square_critical_step"),
-    )

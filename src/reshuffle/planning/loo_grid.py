@@ -33,13 +33,13 @@ from reshuffle.validation import contour
 _CHUNK = 1 << 20
 """Numbers that are worked on at a time."""
 _SQUARES = 1 << 22
-"""Squared residuals of ridge regression that are kept at a time."""
-_KEPT = 1 << 27
-"""Numbers that are kept from one look to the next: a gigabyte."""
+"""Squared residuals of ridge regression in memory at a time."""
+_CACHED = 1 << 27
+"""Numbers that are cached: a gigabyte."""
 _LOWEST, _HIGHEST, _COUNT = 0.01, 2.0, 16
 """The smallest and the largest step of a grid in safe steps, and how many steps it has."""
 _POINTS = 5
-"""Looks at the residuals between two epochs."""
+"""Points between two epochs at which residuals are computed."""
 _SLOW = 1e-3
 _NEAREST = 0.99
 """Of the safe step, beyond which the estimate does not grow: it would be without bound."""
@@ -57,7 +57,7 @@ class Spectrum:
     vectors : (r, r)
         In the coordinates of the row space.
     centred : bool
-        Whether the mean over rows was subtracted from features and responses.
+        True if the mean over rows was subtracted from features and responses.
     """
 
     problem: LeastSquares
@@ -67,14 +67,14 @@ class Spectrum:
 
     @classmethod
     def of(cls, problem: LeastSquares, centred: bool = False) -> "Spectrum":
-        """By one decomposition of the rows that stand for all."""
+        """The spectrum by one decomposition of the reduced rows."""
         space = problem.row_space
         _, sizes, right = scipy.linalg.svd(problem.reduction.rows, full_matrices=False, check_finite=False)
         return cls(problem, np.square(space.scale * sizes) / problem.n, right.T, centred)
 
     def rows(self, members: IntArray) -> FloatArray:
-        """Those of some members, (m, r)."""
-        if self.problem.n * len(self.values) <= _KEPT:
+        """The rows of some members, (m, r)."""
+        if self.problem.n * len(self.values) <= _CACHED:
             is_piece = bool(len(members)) and bool((np.diff(members) == 1).all())
             # A piece need not be copied.
             return self._all_rows[slice(members[0], members[-1] + 1) if is_piece else members]
@@ -165,7 +165,7 @@ class LeftOutCurve:
         """(m, t, 1 + 2N): y_i, and the real and imaginary parts of E_i at the nodes."""
         spectrum, n = self.spectrum, self.spectrum.problem.n
         rows, responses = spectrum.rows(members), spectrum.problem.compressed.y[members]
-        # (r, N), real and imaginary parts beside each other, so that all products are of real matrices.
+        # (r, N), real and imaginary parts side by side, so that all products are of real matrices.
         resolvent = 1 / (spectrum.values[:, np.newaxis] - self.nodes)
         split, count = np.hstack([resolvent.real, resolvent.imag]), len(self.nodes)
         enlarged = spectrum.enlarged[members, np.newaxis]
@@ -195,13 +195,13 @@ class LeftOutCurve:
         return np.split(rows, np.arange(height, len(rows), height))
 
     def _all_parts(self) -> Iterable[FloatArray]:
-        """The parts of all rows, some at a time; kept for the next look, unless they are too many."""
+        """The parts of all rows, some at a time; cached, unless they are too many."""
         problem = self.spectrum.problem
         size = problem.n * (problem.outputs or 1) * (1 + 2 * len(self.nodes))
-        return self._kept_parts if size <= _KEPT // 4 else self._made_parts(np.arange(problem.n))
+        return self._cached_parts if size <= _CACHED // 4 else self._made_parts(np.arange(problem.n))
 
     @cached_property
-    def _kept_parts(self) -> list[FloatArray]:
+    def _cached_parts(self) -> list[FloatArray]:
         return list(self._made_parts(np.arange(self.spectrum.problem.n)))
 
     def _made_parts(self, rows: IntArray) -> Iterator[FloatArray]:

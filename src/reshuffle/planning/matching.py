@@ -1,4 +1,4 @@
-"""The step at another batch size whose mean iterate stays nearest to that of a run, beside two rules of thumb."""
+"""The step at another batch size whose mean iterate stays nearest to that of a run, and two rules of thumb."""
 
 import math
 from collections.abc import Callable
@@ -197,7 +197,7 @@ class Match(Displayed):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The match, with `linear` and `square_root` beside it, in numbers, words and lists."""
+        """The match, with `linear` and `square_root`, in numbers, words and lists."""
         names = "batch_size learning_rate distance linear square_root critical_step epochs distances notes"
         return {name: plain(getattr(self, name)) for name in names.split()}
 
@@ -214,8 +214,9 @@ def match(
     """The step at another batch size that gives the nearest trajectory, and how wrong the rules of thumb are.
 
     Of all steps below the critical one, that whose mean iterate b' stays nearest to the mean iterate b of the run:
-    it has the smallest root mean square over epochs k of |X (b_k - b'_k)| / |X (b_k - b_0)|. Beside it the linear
-    rule (step in proportion to the batch size) and the square-root rule. Everything else of the recipe is kept.
+    it has the smallest root mean square over epochs k of |X (b_k - b'_k)| / |X (b_k - b_0)|. The
+    same distance is computed for the linear rule (step in proportion to the batch size) and the square-root rule.
+    The rest of the recipe does not change.
 
     Parameters
     ----------

@@ -496,7 +496,7 @@ def plan(
     of_run: bool = True,
     verify: bool = True,
 ) -> Plan:
-    """Choose step, batch size and stopping epoch by leave-one-out, and tell what wrong choices cost.
+    """Choose step, batch size and stopping epoch by leave-one-out, and show what wrong choices cost.
 
     All steps, batch sizes, penalties and epochs are compared at once, from one decomposition: by the exact
     leave-one-out of descent whose batches are drawn afresh from all rows, plus an estimate of what random orders
@@ -518,7 +518,7 @@ def plan(
     momenta, penalties : list of float
         Of torch's SGD. Momenta are only compared where recipes are refined.
     epochs : int
-        The longest training that is thought of.
+        The longest training that is compared.
     scheme : Scheme, optional
         How rows are visited; its batch size does not matter. `SampleReshuffling`, torch's shuffle=True, by default.
     standardize, intercept : bool
@@ -528,7 +528,7 @@ def plan(
     sample_weight : (n,), optional
         Of the rows, in training, in means and deviations, and in the test error.
     of_run : bool
-        Whether to plan for a single run, or for the mean of many.
+        True to plan for a single run, False for the mean of many.
     verify : bool
         True to refine. Not done anyway beyond some size, where a single recipe takes longer than the plan.
 

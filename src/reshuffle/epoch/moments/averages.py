@@ -148,7 +148,7 @@ class AveragedMoments:
         return begin._replace(second=second, mean=mean), error
 
     def _limit(self) -> tuple[FloatArray, float]:
-        """The limiting covariance and its error; none if all epochs are averaged and the mean square converges."""
+        """The limiting covariance and its error; zero for a mean over all epochs, inf if the run diverges."""
         end, error = self._end
         if not end.is_finite or self.left == 1:
             return self._covariance(end, self.average.earliest), 0.0
