@@ -10,10 +10,10 @@ from tests.page.chromium import ARGUMENTS, Visitor, executable, serving
 
 FOLDER = Path(__file__).parent / "pictures"
 SHOTS = {
-    "page_limit": ("light", "?tab=limit&limit.batches=2&limit.alpha=0.3"),
-    "page_data": ("dark", "?tab=data"),
-    "page_shuffle": ("light", "?tab=shuffle"),
-    "page_free": ("dark", "?tab=free"),
+    "page_limit": ("light", '?_inputs_&tab="limit"&limit_batches=2&limit_alpha=0.3'),
+    "page_data": ("dark", '?_inputs_&tab="data"'),
+    "page_shuffle": ("light", '?_inputs_&tab="shuffle"'),
+    "page_free": ("dark", '?_inputs_&tab="free"'),
 }
 
 
