@@ -53,7 +53,7 @@ QUESTIONS: dict[str, Callable[[rs.LeastSquares], object]] = {
     "plan(X, y)": lambda problem: rs.plan(problem.X, problem.y),
     "plan(X, y, batch_sizes=[10, 25])": lambda problem: rs.plan(problem.X, problem.y, batch_sizes=[10, 25]),
     "MiniBatchRegressor().fit": lambda problem: MiniBatchRegressor().fit(problem.X, problem.y),
-    "reshuffle advise --data mine.csv --target y": advice_on_a_table,
+    "the command advise": advice_on_a_table,
     "free.spectrum(x*y + y*x).density": lambda _: density_of_an_anticommutator(),
 }
 

@@ -48,6 +48,9 @@ SCHEMES = {
 """Names for people, and the classes they stand for."""
 _RUNS, _SHOWN = 100, 30
 """Simulated runs of each scheme, and those that the chart shows."""
+_NOISE = (
+    "The charts show one draw of the noise: runs differ only by their orders. The numbers average over it."
+)
 _ACCURACY = 1e-3
 """Relative, of what is not exact."""
 _SMALL, _FEW_BATCHES = 60, 4
@@ -120,7 +123,7 @@ def _answer(
         note,
         {name.capitalize(): number(totals[name]) for name in ("full batch", "samples reshuffled", "never shuffled",
                                                               "samples drawn")},
-        remarks,
+        [_NOISE, *remarks],
         _charts(values, problem, schemes),
         [_table(values, rows, totals)],
         {"The Python lines that compute this": _PROGRAM.format(size=size, accuracy=_ACCURACY, **values)},
@@ -196,7 +199,7 @@ def _scatter(
     words = f"Test error of {_SHOWN} single runs of each scheme. The mean after {values['epochs']} epochs: {ends}."
     return Chart(
         "runs",
-        "Single runs around their mean",
+        "Single runs, one draw of the noise",
         words,
         axis,
         Axis("", "scheme", names=names),
@@ -223,7 +226,8 @@ def _means(risks: "Mapping[str, FloatArray]", epochs: "FloatArray", names: Seque
     low, high = float(known.min(initial=np.inf)), float(known.max(initial=0.0))
     y = Axis("mean test error", "risk", False, max(0.0, low - 0.1 * (high - low)), high + 0.1 * (high - low))
     x = Axis("epochs", "epoch")
-    return Chart("means", f"Mean of {_RUNS} runs", f"Mean test error at the end: {ends}.", x, y, series)
+    words = f"Mean test error at the end: {ends}."
+    return Chart("means", f"Mean of {_RUNS} runs, one draw of the noise", words, x, y, series)
 
 
 def _table(

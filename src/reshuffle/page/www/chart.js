@@ -71,7 +71,7 @@
     show(spec, setting) {
       const now = performance.now();
       if (this.spec && setting !== this.setting) {
-        if (now - this.changed > 900) this.ghost = this.spec;
+        if (!this.ghost || now - this.changed > 900) this.ghost = this.spec;
         this.changed = now;
       }
       this.changed ??= now;
