@@ -5,6 +5,7 @@ from benchmarks import (
     busy_cores,
     centred_maps,
     core,
+    divide,
     expected_risk,
     free_spectrum,
     free_survey,
@@ -28,6 +29,7 @@ shuffle_once.main()
 expected_risk.main()
 free_spectrum.main([])
 free_survey.main([])
+divide.main([])
 asymptotics.main()
 one_pass.main()
 single_runs.main()

@@ -27,8 +27,12 @@ REPLICATES, WIDER = 20, 1.5
 The mean smooths continuous laws, whose single fits are a few points. Distances over 20 samples with 1, 1.5 and 2
 times the noise: 0.067, 0.062, 0.060 for a Toeplitz matrix, 0.043, 0.049, 0.054 for the points {1, 3, 10}.
 """
-COVERED = 1.5
-"""Times the mean distance of the replicates: exceeded once, by 5%, in 100 samples of those populations."""
+COVERED = 2.0
+"""Times the mean distance of the replicates in the stated error; half the spacing of the candidates is added.
+
+Without that spacing, 1.5 times was exceeded in 2 of 140 samples at p = 400, and 2.5 times in 3 of 6 of {1, 3, 10}
+at p = 800. With it all of 462 others are covered, at p = 200, 400 and 800: `python -m benchmarks.divide`.
+"""
 
 
 @dataclass(frozen=True)
@@ -278,6 +282,8 @@ def _answer(
     error = float("nan")
     if replicates is not None:
         shares = np.cumsum(replicates - weights, axis=1)[:, :-1]
-        error = COVERED * float(np.mean(np.abs(shares) @ np.diff(places)))
+        # A point between two candidates is split among them: large samples are off by that much.
+        spacing = 0.5 * float(weights @ np.gradient(places))
+        error = COVERED * float(np.mean(np.abs(shares) @ np.diff(places))) + spacing
     kept = weights > 1e-9
     return Deconvolved(Discrete(places[kept], weights[kept] / weights[kept].sum()), misfit, height, error)
