@@ -417,8 +417,16 @@ def test_files_are_planned_for_or_refused_in_a_sentence(visit, tmp_path):
     assert visitor.page.title() == "reshuffle: explore"
     assert visitor.input("data_target").locator("option").all_inner_texts() == [evil, "b", "<b>y</b>"]
     assert 'pd.read_csv("mine.csv")' in visitor.page.text_content("#panel-data details code >> nth=0")
-    # Another target, and a column left out: the answer says so.
-    visitor.input("data_target").select_option("b")
+    # Another target, chosen at the very moment of an answer, and a column left out: the answer says so.
+    visitor.page.evaluate(
+        """() => new MutationObserver((changes, observer) => {
+            if (document.getElementById("panel-data").getAttribute("aria-busy") !== "false") return;
+            observer.disconnect();
+            $("#data_target").val("b").trigger("change");
+        }).observe(document.getElementById("panel-data"), { attributeFilter: ["aria-busy"] })"""
+    )
+    visitor.drag("data_epochs", 60)
+    visitor.page.wait_for_function('() => document.getElementById("data_target").value === "b"')
     visitor.settled("data")
     visitor.page.click('#panel-data summary:has-text("Leave out")')
     visitor.page.click("#data_leave_out input >> nth=0")

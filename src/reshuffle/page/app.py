@@ -66,17 +66,21 @@ def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool)
     last_tab = ""
 
     async def show(question: Question, answer: Answer, *, is_late: bool = False) -> None:
-        await session.send_custom_message("answer", message(answer, question.tab) | {"late": is_late})
-        if question is newest and answer.offers:
-            update(question.tab, question.values, answer)
+        # Names of columns come with the answer: sent after it, they would undo what is chosen in between.
+        offers = updates(question.tab, question.values, answer) if question is newest else {}
+        await session.send_custom_message(
+            "answer", message(answer, question.tab) | {"late": is_late, "offers": offers}
+        )
 
-    def update(tab: Tab, values: dict[str, Any], answer: Answer | None) -> None:
-        """Give inputs their values: all, or those that an answer offers names of columns to."""
+    def updates(tab: Tab, values: dict[str, Any], answer: Answer | None) -> dict[str, dict[str, Any]]:
+        """Return the messages to inputs by key: to all, or to those that an answer offers names of columns to."""
+        sent = {}
         for one in tab.inputs:
             if one.is_bookmarked and (answer is None or one.name in answer.offers):
                 key, names = f"{tab.name}_{one.name}", answer.offers[one.name] if answer else ()
                 chosen = answer.chosen.get(one.name, "") if answer else ""
-                session.send_input_message(key, one.update(key, values[one.name], names, chosen))
+                sent[key] = one.update(key, values[one.name], names, chosen)
+        return sent
 
     @reactive.calc
     def upload() -> str | None:
@@ -137,7 +141,9 @@ def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool)
     def _() -> None:
         # The link that resets all inputs is an example without a name.
         tab = TABS.get(inputs.tab(), limit.TAB)
-        update(tab, tab.defaults | dict(tab.examples.get(str(inputs.example()), {})), None)
+        values = tab.defaults | dict(tab.examples.get(str(inputs.example()), {}))
+        for key, sent in updates(tab, values, None).items():
+            session.send_input_message(key, sent)
 
     @reactive.effect
     @reactive.event(inputs.stop)

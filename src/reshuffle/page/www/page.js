@@ -67,6 +67,11 @@
     const panel = byId("panel-" + message.tab);
     const [sentence, note, rest] = [".sentence", ".note", ".rest"].map((one) => panel.querySelector(one));
     const isKept = message.refused && message.late && panel.dataset.charts > 0;
+    for (const [id, offer] of Object.entries(message.offers)) {
+      const binding = $(byId(id)).data("shiny-input-binding");
+      // With the value of this moment, which may be newer than the question.
+      binding.receiveMessage(byId(id), { ...offer, value: binding.getValue(byId(id)) });
+    }
     if (!isKept) {
       sentence.textContent = message.sentence;
       panel.querySelector(".setting").textContent = message.setting;
