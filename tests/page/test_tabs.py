@@ -2,11 +2,13 @@
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-import reshuffle as rs
+import reshuffle.page
+from reshuffle import plotting
 from reshuffle.page import free_laws, limit, own_data, shuffling
 from reshuffle.page.answers import message
 from reshuffle.page.app import TABS
@@ -211,12 +213,22 @@ def test_pure_noise_is_not_worth_training(tmp_path):
 
 
 def test_other_fits_are_higher_or_lower():
-    best = rs.plan(
+    best = reshuffle.plan(
         *np.array_split(np.random.default_rng(0).normal(size=(20, 3)), [2], axis=1), verify=False
     ).best
     assert own_data._against(1.064 * best.test_error, best) == "a test error 6.4% higher"
     assert own_data._against(0.9 * best.test_error, best) == "a test error 10.0% lower"
     assert own_data._against(best.test_error, best) == "the same test error"
+
+
+def test_colours_of_the_page_are_those_of_the_library():
+    sheet = (Path(reshuffle.page.__file__).parent / "www" / "page.css").read_text()
+    given = dict(zip(("first", "second", "third", "fourth", "fifth"), plotting.COLOURS, strict=False))
+    for name, colour in {**given, "grey": plotting.GREY}.items():
+        parts = bytes.fromhex(colour[1:])
+        for other, share in ((0, 0.2), (255, 0.45)):
+            mixed = bytes(round((1 - share) * part + share * other) for part in parts).hex()
+            assert f"--{name}: #{mixed};" in sheet
 
 
 def test_what_nobody_expects_is_a_sentence_too():

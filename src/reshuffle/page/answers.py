@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from htmltools import Tag, TagList, tags
 
-from reshuffle._uncertainty import significant
 from reshuffle.errors import Worded
 from reshuffle.page.inputs import Input
 
@@ -191,6 +190,8 @@ def number(value: float, digits: int = 4) -> str:
     >>> number(0.512345), number(math.inf), number(math.nan)
     ('0.5123', 'diverges', 'not known')
     """
+    from reshuffle._uncertainty import significant
+
     if math.isnan(value):
         return "not known"
     return significant(value, digits) if value < GREW else "diverges"

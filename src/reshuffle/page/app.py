@@ -20,7 +20,6 @@ from reshuffle.page.answers import Answer, Tab, message, refusal
 from reshuffle.page.guard import LARGEST_FILE
 from reshuffle.page.inputs import entry, read
 from reshuffle.page.workers import Pool
-from reshuffle.plotting import COLOURS, GREY
 
 TABS = {module.TAB.name: module.TAB for module in (limit, own_data, shuffling, free_laws)}
 SETTLED = 0.35
@@ -208,7 +207,6 @@ def page(request: Request) -> TagList:
             tags.meta(name="viewport", content="width=device-width, initial-scale=1"),
             tags.meta(name="color-scheme", content="light dark"),
             tags.title("reshuffle: explore"),
-            tags.style(palette()),
             # Without an icon of its own, browsers ask for /favicon.ico.
             tags.link(rel="icon", href="data:,"),
         ),
@@ -243,20 +241,6 @@ def page(request: Request) -> TagList:
         ),
         tags.noscript("This page needs JavaScript, all of which comes from your own machine."),
     )
-
-
-def palette() -> str:
-    """Return the colours of the library's pictures as CSS variables, darker on light paper and lighter on dark."""
-    names = dict(zip(("first", "second", "third", "fourth", "fifth"), COLOURS, strict=False))
-    names |= {"grey": GREY, "accent": COLOURS[0]}
-    rules = []
-    for selector, other, share in ((":root", 0, 0.2), (':root[data-theme="dark"]', 255, 0.45)):
-        mixed = {
-            name: bytes(round((1 - share) * part + share * other) for part in bytes.fromhex(colour[1:])).hex()
-            for name, colour in names.items()
-        }
-        rules.append(f"{selector} {{ {' '.join(f'--{name}: #{value};' for name, value in mixed.items())} }}")
-    return "\n".join(rules)
 
 
 def restored(query: str) -> tuple[str, dict[str, dict[str, Any]], list[str]]:
