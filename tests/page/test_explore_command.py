@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reshuffle.page.guard import is_from_here
+from reshuffle.page.serving import is_from_here
 from tests.cli.terminal import run
 from tests.page import chromium
 
