@@ -143,12 +143,29 @@ def read_for_advice(
                 f"{{target}} {shown(name)} is {column[0]:g} in every row of {path}: there is nothing to be "
                 "learned; name another column."
             )
-    data = data.without_constants()
+    # Columns of numbers that are constant, and those with one category alone.
+    moving = np.ptp(data.X, axis=0) != 0
+    still = {name for name, moves in zip(data.features, moving, strict=True) if not moves}
+    away = [name for name in data.numeric if name in still]
+    away += [name for name, words in data.encoded.items() if len(words) == 1]
+    data = replace(
+        data,
+        X=data.X if moving.all() else data.X[:, moving],
+        numeric=[name for name in data.numeric if name not in away],
+        encoded={name: words for name, words in data.encoded.items() if name not in away},
+        constant=away,
+    )
     if not data.features:
         raise InputError(
             f"{path} must have a feature that is not constant beside {{target}}, but it has none."
         )
-    data.require_different_target()
+    for name, column in zip(data.numeric, data.X.T, strict=False):
+        for target_, answers in zip(data.targets, data.y.T, strict=True):
+            if (column == answers).all():
+                raise InputError(
+                    f"{path}: column {reader.quoted(name)} is a copy of {{target}} {shown(target_)} and would give "
+                    f"it away; leave it out with {{drop}} {reader.as_argument(name)}."
+                )
     data.warn_of_indices()
     return data
 

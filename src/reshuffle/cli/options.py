@@ -252,41 +252,30 @@ def visitings(
     schemes: str, batches: str | None, default: str, recipe: RecipeOptions, n: int
 ) -> list[Visiting]:
     """Every scheme with every number or size of batches, for n rows; the full batch comes once."""
+    import reshuffle as rs
+
     require_cut(batches, recipe.batch_size, recipe.drop_last)
+    if recipe.batch_size is None:
+        cuts, whole = batch_counts(batches, default, n), 1
+    else:
+        cuts, whole = whole_numbers("batch_size", recipe.batch_size), n
     found: dict[tuple[str, int, str], Visiting] = {}
     for name in words("scheme", schemes, SCHEMES):
-        if recipe.batch_size is None:
-            made = [_of_count(name, count, n) for count in batch_counts(batches, default, n)]
-        else:
-            sizes = whole_numbers("batch_size", recipe.batch_size)
-            made = [_of_size(name, size, recipe.drop_last, n) for size in sizes]
-        for one in made:
-            found.setdefault((one.name, one.batches, repr(one.scheme)), one)
+        kind = getattr(rs, SCHEMES[name])
+        for cut in cuts:
+            if name == "full-batch" or (cut == whole and name not in _DRAWN):
+                name_, made = "full-batch", rs.FullBatch()
+            elif recipe.batch_size is not None:
+                name_, made = name, kind(batch_size=cut, drop_last=recipe.drop_last)
+            elif name not in _OF_A_SIZE:
+                name_, made = name, kind(batches=cut)
+            else:
+                # Refuses more batches than rows.
+                rs.WithReplacement(batches=cut).steps(n)
+                name_, made = name, kind(batch_size=-(-n // cut))
+                if made.steps(n) != cut:
+                    allowed = f"be the number of visits that some batch size needs for {n} rows with {name}"
+                    raise ArgumentError("batches", allowed, f"it is {cut}", "give {batch_size}")
+            steps = made.steps(n)
+            found.setdefault((name_, steps, repr(made)), Visiting(name_, steps, made))
     return list(found.values())
-
-
-def _of_count(name: str, batches: int, n: int) -> Visiting:
-    import reshuffle as rs
-
-    if name == "full-batch" or (batches == 1 and name not in _DRAWN):
-        return Visiting("full-batch", 1, rs.FullBatch())
-    if name not in _OF_A_SIZE:
-        made = getattr(rs, SCHEMES[name])(batches=batches)
-        return Visiting(name, made.steps(n), made)
-    if batches > n:
-        # The library's own words for it.
-        rs.WithReplacement(batches=batches).steps(n)
-    made = getattr(rs, SCHEMES[name])(batch_size=-(-n // batches))
-    if made.steps(n) != batches:
-        allowed = f"be the number of visits that some batch size needs for {n} rows with {name}"
-        raise ArgumentError("batches", allowed, f"it is {batches}", "give {batch_size}")
-    return Visiting(name, batches, made)
-
-
-def _of_size(name: str, size: int, drop_last: bool, n: int) -> Visiting:
-    import reshuffle as rs
-
-    if name == "full-batch" or (size == n and name not in _DRAWN):
-        return Visiting("full-batch", 1, rs.FullBatch())
-    made = getattr(rs, SCHEMES[name])(batch_size=size, drop_last=drop_last)
-    return Visiting(name, made.steps(n), made)
