@@ -92,7 +92,9 @@
 
   async function copy(button, text) {
     const words = button.dataset.words ??= button.textContent;
-    button.textContent = await navigator.clipboard.writeText(text).then(() => "Copied", () => "Not allowed");
+    // A link of inputs that were just moved waits for the address, which follows them.
+    while (!text && root.dataset.pending === "yes") await new Promise((done) => { setTimeout(done, 50); });
+    button.textContent = await navigator.clipboard.writeText(text ?? location.href).then(() => "Copied", () => "Not allowed");
     setTimeout(() => { button.textContent = words; }, 2000);
   }
 
@@ -145,7 +147,7 @@
     if (target.matches("#theme")) setTheme(root.dataset.theme === "dark" ? "light" : "dark");
     if (target.matches(".stop")) Shiny.setInputValue("stop", performance.now());
     if (target.matches(".copy")) copy(target, byId(target.dataset.copies).textContent);
-    if (target.matches(".copy-link")) copy(target, location.href);
+    if (target.matches(".copy-link")) copy(target);
   }
 
   function onKey(event) {
