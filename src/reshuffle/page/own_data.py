@@ -160,6 +160,7 @@ def _planned(advice: "Advice", values: Mapping[str, Any], verify: bool) -> Answe
         "Test error (mean square)": number(best.test_error),
     }
     title = "The recommendation, and what other choices would do"
+    headings, *rows = shown.cells
     return Answer(
         f"{sentence}.",
         shown.title.removesuffix("."),
@@ -167,7 +168,7 @@ def _planned(advice: "Advice", values: Mapping[str, Any], verify: bool) -> Answe
         facts,
         [f"Expect {expected}", *remarks],
         [_curves_chart(advice), _choices_chart(plan)],
-        [Table(title, shown.headings, shown.cells)],
+        [Table(title, headings, rows)],
         _programs(advice, values, verify),
         is_final=verify,
     )
