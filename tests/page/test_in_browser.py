@@ -111,12 +111,15 @@ def test_many_batches_are_answered_at_once_and_then_with_more_digits(visit):
 def test_an_address_brings_the_state_back_and_back_goes_back(visit):
     first = visit(permissions=["clipboard-read", "clipboard-write"])
     first.open("?_inputs_&tab=%22limit%22&data_source=%22drawn%22")
+    observed(first.page, "limit", "words", 'panel.querySelector(".copy-link").textContent')
     first.drag("limit_aspect", 0.5)
     first.drag("limit_noise", 1.25)
     # The link is that of the inputs as they are, although the address follows them a little later.
     first.page.click("#panel-limit .copy-link")
-    text = "async () => { const text = await navigator.clipboard.readText(); return text.includes('1.25') && text; }"
-    assert first.page.wait_for_function(text).json_value() == first.page.url
+    first.page.wait_for_function('() => window.words.includes("Copied")')
+    link = first.page.evaluate("navigator.clipboard.readText()")
+    assert link == first.page.url
+    assert "limit_noise=1.25" in link
     first.settled()
     first.page.click("#tab-data")
     first.settled("data")
