@@ -97,7 +97,7 @@ def complex_points(name: str, value: ArrayLike) -> Complex:
 
 def _numbers(name: str, value: ArrayLike, kind: type) -> NDArray[Any]:
     try:
-        points = np.asarray(value).astype(kind)
+        points: NDArray[Any] = np.asarray(value).astype(kind)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be a number or an array of numbers, but it is {value!r}") from None
     refuse_infinite(name, points)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
-from reshuffle.free.checks import Complex, ConvergenceError, Real, number
+from reshuffle.free.checks import Complex, ConvergenceError, Real, number, real_points
 from reshuffle.free.laws import Discrete, Law, MarchenkoPastur
 
 POINTS = 200
@@ -115,7 +115,8 @@ def divide(
         raise TypeError(
             f"noise must be a MarchenkoPastur law, but it is {noise!r}; for additive noise use subtract"
         )
-    law, size, above, allowed = _seen(seen, height, tolerance)
+    law, eigenvalues, above, allowed = _seen(seen, height, tolerance)
+    size = len(eigenvalues)
     if law.hull[0] < -1e-12 * law.scale:
         raise ValueError(
             f"seen must lie on x >= 0 to be a free product, but it is {law!r}, which reaches down to"
@@ -152,7 +153,7 @@ def divide(
     fits = np.array([_weights(right, left.T @ _rows(g - slope * draw, deviation)) for draw in draws])
     misfit = _require_fit((matrix @ fits[0] / g - 1)[np.repeat(HEIGHTS > 1, len(x))], inside, allowed)
     # Eigenvalues of Sigma that make outliers take the place of as much mass at the top of the fits.
-    top = _outliers(np.sort(np.ravel(seen)), r) / v
+    top = _outliers(eigenvalues, r) / v
     fits[0] = fits.mean(axis=0)
     below = np.cumsum(fits, axis=1) - fits
     weights, *others = np.clip(fits.sum(axis=1, keepdims=True) - len(top) / size - below, 0.0, fits)
@@ -228,14 +229,14 @@ def subtract(
 
 def _seen(
     seen: Law | ArrayLike, height: float | None, tolerance: float | None
-) -> tuple[Law, int, float, float]:
-    """Return the law, the size of the sample (0 for a law), the relative height, and the misfit to allow."""
-    law = seen if isinstance(seen, Law) else Discrete(seen)
-    size = 0 if isinstance(seen, Law) else int(np.size(seen))
-    noise = 1 / np.sqrt(size) if size else 0.0
+) -> tuple[Law, Real, float, float]:
+    """Return the law, the sorted eigenvalues (none of a law), the relative height, and the misfit to allow."""
+    eigenvalues = np.zeros(0) if isinstance(seen, Law) else np.sort(real_points("seen", seen).ravel())
+    law = seen if isinstance(seen, Law) else Discrete(eigenvalues)
+    noise = 1 / np.sqrt(len(eigenvalues)) if len(eigenvalues) else 0.0
     above = number("height", max(noise, 0.01) if height is None else height, low=1e-6, high=1.0)
     allowed = number("tolerance", 0.02 + noise if tolerance is None else tolerance, low=0.0, open_low=True)
-    return law, size, above, allowed
+    return law, eigenvalues, above, allowed
 
 
 def _rows(values: Complex, deviation: Real) -> Real:
@@ -268,7 +269,7 @@ def _require_fit(misfits: Complex, inside: NDArray[np.bool_], tolerance: float) 
 def _outliers(seen: Real, ratio: float) -> Real:
     """Return the eigenvalues t of Sigma behind the largest of those seen (p,), sorted, as long as gaps part them.
 
-    Each has ``t m = 1``, with m the transform of X Sigma X'/n without the outlier itself (Baik and Silverstein, 2006).
+    Each has ``t m = 1``, m the transform of X Sigma X'/n without the outlier itself (Baik and Silverstein, 2006).
     """
     gaps = np.diff(seen) < APART * np.sqrt(2 * ratio / len(seen)) * seen[1:]
     top = seen[1 + np.max(np.flatnonzero(gaps), initial=-1) + 1 :]
