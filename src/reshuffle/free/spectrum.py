@@ -347,6 +347,8 @@ class Engine:
             self.expression = reduced(generated(expression))
             self.pencil = linearize(self.expression)
         rows = np.ones(self.pencil.corner) if direction is None else np.asarray(direction, dtype=float)
+        laws = self.expression.family.laws if self.expression.family else ()
+        self.laws = [law / scale for law, scale in zip(laws, self.pencil.scales, strict=True)]
         self._last: dict[bool, tuple[Complex, Resolved]] = {}
         self.direction = np.concatenate([rows, np.zeros(self.pencil.size - self.pencil.corner)])
 
@@ -367,14 +369,8 @@ class Engine:
     @cached_property
     def system(self) -> System:
         """The joint fixed-point system of all variables, each scaled to norm one."""
-        family = self.expression.family
-        laws = (
-            [law / scale for law, scale in zip(family.laws, self.pencil.scales, strict=True)]
-            if family
-            else []
-        )
         with SINGLE_THREAD:
-            return System(self.pencil.coefficients, laws, self.direction)
+            return System(self.pencil.coefficients, self.laws, self.direction)
 
     @cached_property
     def axis(self) -> AxisSolver:
