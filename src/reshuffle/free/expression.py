@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.free.checks import Real, count, is_whole
-from reshuffle.free.laws import Element, Law, Pushforward
+from reshuffle.free.laws import Law, Pushforward
+from reshuffle.free.laws.elements import Element
 
 Coefficient = Any
 """A number, or a square matrix of numbers."""

@@ -16,7 +16,8 @@ from typing import Any
 
 from reshuffle.free import laws
 from reshuffle.free.expression import Expression, sqrt, variables
-from reshuffle.free.laws import Element, Law
+from reshuffle.free.laws import Law
+from reshuffle.free.laws.elements import Element
 
 LONGEST = 2000
 """Characters of a text."""

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from reshuffle.free.checks import Complex, ConvergenceError, Real, complex_points, count, number, real_points
 from reshuffle.free.expression import Expression, Inverse
-from reshuffle.free.laws import Element
+from reshuffle.free.laws.elements import Element
 from reshuffle.free.laws.law import Law, Pairs
 from reshuffle.free.linearization import generated, linearize, reduced
 from reshuffle.free.measure import Measure
