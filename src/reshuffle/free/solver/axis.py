@@ -6,7 +6,6 @@ thousands of points for the price of a few hundred.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,16 +63,10 @@ Solve = Callable[[Real], tuple[Complex, Real]]
 
 
 class KnownSolutions:
-    """Solutions at points of the real axis, and the ends of the spectrum as far as they are known.
+    """Solutions at points of the real axis, sorted, and the ends of the spectrum as far as they are known.
 
-    Attributes
-    ----------
-    points, unknowns : (n,) and (n, unknowns)
-        Sorted.
-    edges : (m,)
-        The ends of the spectrum, sorted. Near one the unknowns are analytic in the root of the distance to it.
-    folds : (k,)
-        The edges at which the unknowns are known: there the Jacobian is singular.
+    Near one of the ``edges`` the unknowns are analytic in the root of the distance to it; ``folds`` are those at
+    which the unknowns are known: there the Jacobian is singular.
     """
 
     def __init__(self, unknowns: int):
@@ -176,17 +169,10 @@ def interpolated(x: Real, nodes: Real, values: Complex) -> Complex:
 
 
 class Folds(NamedTuple):
-    """Points at which two solutions meet, and their directions there.
+    """Points (n,) of the real axis at which two solutions meet, nan where none was found.
 
-    Attributes
-    ----------
-    places : (n,)
-        Points of the real axis, nan where none was found.
-    unknowns : (n, unknowns)
-        The solution there.
-    leaving : (n, unknowns)
-        At a point x close by it is ``unknowns + sqrt(x - place) leaving``, with either root.
-    steps : the number of Newton steps, over all curves.
+    At a point x close by the unknowns are ``unknowns + sqrt(x - place) leaving``, with either root; ``steps`` are
+    those of Newton's method, over all curves.
     """
 
     places: Real
@@ -204,15 +190,8 @@ def find_folds(system: PencilSystem, inside: Real, outside: Real, unknowns: Comp
     is a linear system with one row more, which the fold leaves regular (Keller, 1977). The secant method starts
     from the solution and its conjugate; where s is known to half of the digits, x is known to all.
 
-    Which sheet the fold is on is not checked: solutions that are none of the spectrum's turn back too.
-
-    Parameters
-    ----------
-    system : PencilSystem
-        A direct one.
-    inside, outside : (n,)
-    unknowns : (n, unknowns)
-        At the points inside.
+    Which sheet the fold is on is not checked: solutions that are none of the spectrum's turn back too. The system
+    must be a direct one, and the unknowns (n, unknowns) are those at the points inside.
     """
     curve = _Curve(system, inside, outside, unknowns)
     for _ in range(ROUNDS):
@@ -454,7 +433,7 @@ class AxisSolver:
             self.system, x[tried].astype(complex), guess[promising], spread[promising], self.corner
         )
         # At an edge two solutions meet, and Newton's method stalls between them: the path comes closer.
-        solution = replace(solution, converged=solution.converged & (solution.error <= SURE))
+        solution = solution._replace(converged=solution.converged & (solution.error <= SURE))
         self._take(x, tried, solution, result)
         promising[promising] = solution.converged
         return index[~promising]
