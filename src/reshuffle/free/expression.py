@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from numbers import Number
-from typing import Any, NamedTuple, Union, overload
+from typing import Any, NamedTuple, TypeVar, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,7 +98,7 @@ class Expression:
     __array_ufunc__ = None
 
     def __init__(self, terms: Mapping[Word, Coefficient], family: Family | None):
-        self.terms = {word: value for word, value in terms.items() if is_nonzero(value)}
+        self.terms = {w: c for w, c in terms.items() if (np.any(c) if is_matrix(c) else c != 0)}
         self.family = family
 
     @cached_property
@@ -121,7 +121,11 @@ class Expression:
     @cached_property
     def key(self) -> frozenset[Any]:
         """The hashable form that equality compares."""
-        return frozenset((word, key_of(value)) for word, value in self.terms.items())
+        numbers = {
+            word: (value.shape, np.asarray(value, dtype=complex).tobytes()) if np.ndim(value) else value
+            for word, value in self.terms.items()
+        }
+        return frozenset(numbers.items())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Expression) and self.key == other.key
@@ -350,19 +354,16 @@ def block(rows: Sequence[Sequence[Operand]]) -> Expression:
             f"rows must form a square array, but their lengths are {[len(row) for row in rows]}; pad with zeros"
         )
     total = Expression({(): np.zeros((size, size))}, None)
-    for i, row in enumerate(rows):
-        for j, entry in enumerate(row):
-            unit = np.zeros((size, size))
-            unit[i, j] = 1.0
-            total = total + total._coerce(unit) * entry
+    units = np.eye(size**2).reshape(size**2, size, size)
+    for unit, entry in zip(units, itertools.chain(*rows), strict=True):
+        total = total + total._coerce(unit) * entry
     return total
 
 
-@overload
-def sqrt(x: Law) -> Law: ...
-@overload
-def sqrt(x: Expression) -> Expression: ...
-def sqrt(x: Law | Expression) -> Law | Expression:
+Operator = TypeVar("Operator", Law, Expression)
+
+
+def sqrt(x: Operator) -> Operator:
     """Return the square root s of a positive variable, ``s * s = x``, or the law of the root from that of x.
 
     A variable and its root may meet in one expression: it is then one in the root alone.
@@ -393,20 +394,9 @@ def sqrt(x: Law | Expression) -> Law | Expression:
     return root_law(law) if isinstance(x, Law) else _image(x, np.sqrt, "sqrt")
 
 
-@overload
 def apply(
-    function: Callable[[Real], Any], x: Law, *, derivative: Callable[[Real], Any] | None = None
-) -> Law: ...
-@overload
-def apply(
-    function: Callable[[Real], Any], x: Expression, *, derivative: Callable[[Real], Any] | None = None
-) -> Expression: ...
-def apply(
-    function: Callable[[Real], Any],
-    x: Law | Expression,
-    *,
-    derivative: Callable[[Real], Any] | None = None,
-) -> Law | Expression:
+    function: Callable[[Real], Any], x: Operator, *, derivative: Callable[[Real], Any] | None = None
+) -> Operator:
     """Return f(x) for a real function f of one variable, or the law of f(x) from that of x.
 
     f is cut into pieces on which it increases, decreases or is constant; where it is constant the law has an atom.
@@ -484,17 +474,11 @@ def number(value: Any) -> str:
     ('0.5', '1-2i', 'i', '2-i')
     """
     z = complex(value)
+    real = f"{z.real:.6g}" if z.real or not z.imag else ""
     if not z.imag:
-        return f"{z.real:.6g}"
-    size = "" if abs(z.imag) == 1 else f"{abs(z.imag):.6g}"
-    if not z.real:
-        return f"{'-' if z.imag < 0 else ''}{size}i"
-    return f"{z.real:.6g}{'-' if z.imag < 0 else '+'}{size}i"
-
-
-def is_nonzero(value: Coefficient) -> bool:
-    """Return True unless a term has vanished."""
-    return bool(np.any(value)) if is_matrix(value) else value != 0
+        return real
+    sign = "-" if z.imag < 0 else "+" if real else ""
+    return f"{real}{sign}{'' if abs(z.imag) == 1 else f'{abs(z.imag):.6g}'}i"
 
 
 def added(left: Coefficient, right: Coefficient) -> Coefficient:
@@ -511,11 +495,6 @@ def multiplied(left: Coefficient, right: Coefficient) -> Coefficient:
     return left @ right if is_matrix(left) and is_matrix(right) else left * right
 
 
-def key_of(value: Coefficient) -> Any:
-    """Return a hashable key of a coefficient."""
-    return (value.shape, np.asarray(value, dtype=complex).tobytes()) if np.ndim(value) else value
-
-
 def is_matrix(value: Coefficient) -> bool:
     """Return True for matrices, False for numbers."""
     # np.ndim would make an array of every number.
@@ -527,11 +506,6 @@ class Horner:
 
     However many prefixes lead to a rest, it is summed up once: a product symmetrised over B variables has some B!
     words, and 2^B rests.
-
-    Parameters
-    ----------
-    terms : word -> coefficient
-        A number, or a square matrix A for ``A (x) word``.
 
     >>> x, y = np.array([[0.0, 1.0], [1.0, 0.0]]), np.diag([1.0, 2.0])
     >>> Horner({("x", "y"): 2.0, ("y",): 1.0, (): 3.0}).at({"x": x, "y": y}, 2).tolist()

@@ -289,29 +289,6 @@ def moments_from_recurrence(alpha: Sequence[Any], beta: Sequence[Any], order: in
     return moments
 
 
-def recurrence_from_moments(moments: Sequence[Any]) -> tuple[Numbers, Numbers]:
-    """Return ``(alpha, beta)`` from ``[m_1, m_2, ...]`` by Chebyshev's algorithm; stops where beta vanishes.
-
-    >>> recurrence_from_moments([0, 1, 0, 2, 0, 5, 0])
-    ([0, 0.0, 0.0, 0.0], [0, 1.0, 1.0, 1.0])
-    """
-    sigma_old: Numbers = [0] * (len(moments) + 1)
-    sigma: Numbers = [1, *moments]
-    alpha, beta = [sigma[1]], [0]
-    for k in range(1, (len(moments) + 1) // 2):
-        width = len(moments) + 1 - k
-        new: Numbers = [0] * (len(moments) + 1)
-        for j in range(k, width):
-            new[j] = sigma[j + 1] - alpha[-1] * sigma[j] - beta[-1] * sigma_old[j]
-        step = new[k] / sigma[k - 1]
-        beta.append(step)
-        if step == 0:
-            break
-        alpha.append(new[k + 1] / new[k] - sigma[k] / sigma[k - 1])
-        sigma_old, sigma = sigma, new
-    return alpha, beta
-
-
 def cumulants_from_moments(moments: Sequence[Any]) -> Numbers:
     """Return the free cumulants ``[kappa_1, ...]``: ``m_n = sum_s kappa_s [t^(n-s)] M(t)^s``.
 

@@ -141,10 +141,8 @@ class System:
     ``b_j = U_j C_j U_j*``. The unknowns are the blocks H_j alone. When the pencil is real they are symmetric,
     since a free family has the same law when all words are reversed, and only upper triangles are unknown.
 
-    Parameters
-    ----------
-    coefficients : Hermitian ``[b_0, b_1, ...]``, shape (m + 1, k, k); laws : of the m variables.
-    direction : diagonal of the matrix that z multiplies, shape (k,).
+    ``coefficients`` are Hermitian, ``[b_0, b_1, ...]`` of shape (m + 1, k, k), ``laws`` those of the m variables,
+    and ``direction`` (k,) is the diagonal of the matrix that z multiplies.
     """
 
     def __init__(self, coefficients: Complex, laws: Sequence[Law], direction: Any):
@@ -154,7 +152,7 @@ class System:
         self.symmetric = not np.any(coefficients.imag)
         self.frames, self.transforms = [], []
         for b, law in zip(coefficients[1:], laws, strict=True):
-            frame, core = hermitian_range(b)
+            frame, core = _range(b)
             if frame.shape[1]:
                 self.frames.append(frame)
                 self.transforms.append(transform_of(law, core))
@@ -192,10 +190,9 @@ class System:
         A small system would otherwise spend its time on calls instead of numbers.
         """
         units = self.unpack(np.eye(self.unknowns, dtype=complex))
-        moves = np.zeros((self.unknowns, self.size, self.size), dtype=complex)
+        self.moves = np.zeros((self.unknowns, self.size, self.size), dtype=complex)
         for frame, unit in zip(self.frames, units, strict=True):
-            moves += frame @ unit @ frame.conj().T
-        self.moves = moves
+            self.moves += frame @ unit @ frame.conj().T
         seen = [
             np.einsum("pa,qb->pqab", frame.conj(), frame).reshape(self.size**2, -1) for frame in self.frames
         ]
@@ -232,21 +229,8 @@ class System:
     def evaluate(self, base: Complex, unknowns: Complex) -> State:
         """Return the map at ``unknowns`` (points, unknowns) for ``base`` (points, k, k)."""
         blocks = self.unpack(unknowns)
-        if self.direct:
-            total = base + (unknowns @ self.moves.reshape(self.unknowns, self.size**2)).reshape(base.shape)
-            resolvent = inverse(total)
-            flat = resolvent.reshape(len(base), -1) @ self.seen
-            inner = [
-                flat[:, entries].reshape(h.shape) for entries, h in zip(self.entries, blocks, strict=True)
-            ]
-            compressed = flat
-        else:
-            total = base.copy()
-            for frame, h in zip(self.frames, blocks, strict=True):
-                total += frame @ h @ frame.conj().T
-            resolvent = inverse(total)
-            compressed = self.frame.conj().T @ resolvent @ self.frame
-            inner = [compressed[:, block, block] for block in self.blocks]
+        resolvent = inverse(base + self._moved(unknowns))
+        compressed, inner = self._seen(resolvent)
         images, known = [], []
         for g, transform, h in zip(inner, self.transforms, blocks, strict=True):
             image, extra = transform.apply(g, h)
@@ -258,7 +242,6 @@ class System:
     def tangent(self, state: State, directions: Complex) -> Complex:
         """Return the derivative of the map along ``directions``, shape (points, count, unknowns)."""
         blocks, seen = self.unpack(directions), state.compressed
-        # A small system keeps no more of G than its diagonal blocks.
         seen = (self.frame.conj().T @ state.resolvent @ self.frame if self.direct else seen)[:, None]
         images = []
         for i, row in enumerate(self.blocks):
@@ -285,15 +268,7 @@ class System:
     def shift_tangent(self, state: State, direction: Complex) -> Complex:
         """Return the derivative of the map when ``base`` moves along a matrix, shape (points, unknowns)."""
         moved = -(state.resolvent @ direction @ state.resolvent)
-        if self.direct:
-            flat = moved.reshape(len(moved), -1) @ self.seen
-            inner = [
-                flat[:, entries].reshape(-1, *index.shape)
-                for entries, index in zip(self.entries, self.indices, strict=True)
-            ]
-        else:
-            moved = self.frame.conj().T @ moved @ self.frame
-            inner = [moved[:, block, block] for block in self.blocks]
+        inner = self._seen(moved)[1]
         images = []
         for part, transform, known in zip(inner, self.transforms, state.known, strict=True):
             dg = part[:, None]
@@ -306,18 +281,33 @@ class System:
 
     def resolvent_tangent(self, state: State, direction: Any, unknowns: Complex) -> Complex:
         """Return the derivative of G as ``base`` moves along ``direction`` and the unknowns along theirs."""
-        if self.direct:
-            moves = (unknowns @ self.moves.reshape(self.unknowns, self.size**2)).reshape(
-                state.resolvent.shape
-            )
-            return np.asarray(-(state.resolvent @ (direction + moves) @ state.resolvent))
-        total = np.zeros_like(state.resolvent) + direction
-        for frame, h in zip(self.frames, self.unpack(unknowns), strict=True):
-            total = total + frame @ h @ frame.conj().T
+        total = direction + self._moved(unknowns)
         return np.asarray(-(state.resolvent @ total @ state.resolvent))
 
+    def _moved(self, unknowns: Complex) -> Complex:
+        """Return ``sum_j U_j H_j U_j*``, shape (points, k, k)."""
+        if self.direct:
+            flat = unknowns @ self.moves.reshape(self.unknowns, self.size**2)
+            return np.asarray(flat.reshape(-1, self.size, self.size))
+        total = np.zeros((len(unknowns), self.size, self.size), dtype=complex)
+        for frame, h in zip(self.frames, self.unpack(unknowns), strict=True):
+            total += frame @ h @ frame.conj().T
+        return total
 
-def hermitian_range(b: Complex) -> tuple[Complex, Complex]:
+    def _seen(self, matrices: Complex) -> tuple[Complex, list[Complex]]:
+        """Return G (points, k, k) compressed to the ranges of the coefficients, and its blocks ``U_j* G U_j``.
+
+        A small system keeps no more than the diagonal blocks.
+        """
+        if self.direct:
+            flat = matrices.reshape(len(matrices), -1) @ self.seen
+            pairs = zip(self.entries, self.indices, strict=True)
+            return flat, [flat[:, entries].reshape(-1, *index.shape) for entries, index in pairs]
+        compressed = self.frame.conj().T @ matrices @ self.frame
+        return compressed, [compressed[:, block, block] for block in self.blocks]
+
+
+def _range(b: Complex) -> tuple[Complex, Complex]:
     """Return an orthonormal frame U of the range of a Hermitian b, and the core C with ``b = U C U*``."""
     occupied = np.flatnonzero(np.abs(b).sum(axis=1) > 0)
     core = b[np.ix_(occupied, occupied)]
