@@ -9,7 +9,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable . --group test
 	touch $@
 
 # What the demonstration needs, and no more: it is the first thing that anybody runs.
@@ -63,7 +64,8 @@ test-lowest: .venv/lowest/installed
 
 .venv/installed-docs: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[test,docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable . --group test --group docs
 	touch .venv/installed $@
 
 # The site, into out/site: open out/site/index.html. A copy is built, since galleries and API pages are written beside their sources.

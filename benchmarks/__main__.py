@@ -1,6 +1,7 @@
 """Run every benchmark: `python -m benchmarks`."""
 
 from benchmarks import (
+    against_training,
     asymptotics,
     busy_cores,
     centred_maps,
@@ -9,7 +10,6 @@ from benchmarks import (
     expected_risk,
     free_spectrum,
     free_survey,
-    leave_one_out,
     models,
     one_pass,
     page,
@@ -19,9 +19,9 @@ from benchmarks import (
     single_runs,
     startup,
     sweeps,
-    training,
 )
 
+against_training.main([])
 core.main()
 busy_cores.main()
 schemes.main()
@@ -34,9 +34,7 @@ asymptotics.main()
 one_pass.main()
 single_runs.main()
 scaling_laws.main()
-training.main()
 centred_maps.main()
-leave_one_out.main()
 models.main()
 sweeps.main()
 startup.main()

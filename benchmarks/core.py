@@ -1,4 +1,4 @@
-"""The exact dynamics against their floor, against simulation, and at extreme sizes."""
+"""The exact dynamics against their floor, and how their time grows."""
 
 import tracemalloc
 from math import comb
@@ -9,11 +9,7 @@ from rich.table import Table
 
 import reshuffle as rs
 from benchmarks import timing
-from benchmarks.peers.plain_loop import plain_loop
 from reshuffle.epoch.averaging.lattice import over_samples
-
-BATCHES = (1, 2, 4)
-ALPHA = 0.2
 
 
 def table(title: str, *headings: str) -> Table:
@@ -47,103 +43,6 @@ def lattice_against_its_floor() -> Table:
     made.add_row(
         "peak memory / two largest layers of p x p matrices", f"{peak / in_parameters:.2f}", "informative"
     )
-    return made
-
-
-def exact_against_simulation(runs: int = 1000, epochs: int = 300) -> Table:
-    """The three exact curves at n = 1000, p = 1500 against 1,000 simulated runs of the same."""
-    problem = rs.gaussian(1000, 1500, noise=0.5, seed=0)
-    schemes = [
-        rs.FullBatch() if batches == 1 else rs.RandomReshuffling(batches=batches) for batches in BATCHES
-    ]
-    when = np.arange(epochs + 1)
-
-    def exact() -> list[np.ndarray]:
-        fresh = rs.LeastSquares(problem.X, problem.y, beta_star=problem.beta_star, noise=0.5)
-        return [rs.descend(fresh, scheme, alpha=ALPHA).risk(when).total for scheme in schemes]
-
-    def simulated() -> list[rs.Simulation]:
-        return [
-            rs.simulate(
-                problem,
-                scheme,
-                step=ALPHA / scheme.batches,
-                epochs=when[::10],
-                runs=runs,
-                fresh_noise=True,
-                seed=1,
-                progress=False,
-            )
-            for scheme in schemes
-        ]
-
-    exact_seconds, curves = timing.timed(exact, 3)
-    simulated_seconds, results = timing.timed(simulated)
-    few = 2
-    loops = {}
-    for test_samples in (1000, 0):
-        seconds, _ = timing.timed(
-            lambda test_samples=test_samples: [
-                plain_loop(problem, scheme, ALPHA / scheme.batches, epochs, few, test_samples)
-                for scheme in schemes
-            ]
-        )
-        loops[test_samples] = seconds * runs / few
-    deviation = max(
-        float(np.max(np.abs(result.risk.mean - curve[::10])[1:] / result.risk.standard_error[1:]))
-        for result, curve in zip(results, curves, strict=True)
-    )
-    made = table(
-        f"Exact curves of B = 1, 2, 4 at n = 1000, p = 1500, {epochs} epochs, against {runs} simulated runs",
-        "way", "seconds", "exact is faster by", "target",
-    )  # fmt: skip
-    made.add_row("exact, all three curves", f"{exact_seconds:.2f}", "", "")
-    made.add_row(
-        "our batched simulator",
-        f"{simulated_seconds:.1f}",
-        f"{simulated_seconds / exact_seconds:.0f} x",
-        ">= 40 x",
-    )
-    for test_samples, seconds in loops.items():
-        kind = f"{test_samples} test samples" if test_samples else "the risk in closed form"
-        made.add_row(
-            f"a plain loop with {kind} (from {few} runs)",
-            f"{seconds:.0f}",
-            f"{seconds / exact_seconds:.0f} x",
-            ">= 500 x",
-        )
-    made.add_row("largest deviation, standard errors", f"{deviation:.2f}", "", "< 4")
-    return made
-
-
-def extreme_sizes() -> Table:
-    """Very wide and very tall problems, each in a process of its own."""
-    made = table("Extreme sizes", "problem", "seconds", "peak memory", "of which X", "target")
-    wide = (
-        "import reshuffle as rs\n"
-        "problem = rs.gaussian(500, 100_000, noise=0.5, seed=0)\n"
-        "run = rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.005)\n"
-        "run.risk(range(301)); run.limit(); run.best_epoch()"
-    )
-    seconds, peak = timing.peak_memory_of(wide)
-    made.add_row(
-        "n = 500, p = 100,000, B = 4, drawing included", f"{seconds:.1f}", f"{peak / 2**30:.2f} GiB", "0.37 GiB",
-        "< 60 s, < 2 GB",
-    )  # fmt: skip
-    tall = (
-        "import reshuffle as rs\n"
-        "problem = rs.gaussian(1_000_000, 100, noise=0.5, seed=0)\n"
-        "import resource\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "run = rs.descend(problem, rs.RandomReshuffling(batches=8), alpha=0.5)\n"
-        "run.risk(range(301)); run.limit(); run.best_epoch()\n"
-        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)"
-    )
-    seconds, peak = timing.peak_memory_of(tall)
-    made.add_row(
-        "n = 1,000,000, p = 100, B = 8, drawing included", f"{seconds:.1f}", f"{peak / 2**30:.2f} GiB", "0.75 GiB",
-        "no copy of X",
-    )  # fmt: skip
     return made
 
 
@@ -195,7 +94,7 @@ def growth() -> Table:
 def main() -> None:
     """Print every table as soon as it is there."""
     console = Console(width=118)
-    for part in (lattice_against_its_floor, many_epochs, exact_against_simulation, extreme_sizes, growth):
+    for part in (lattice_against_its_floor, many_epochs, growth):
         console.print(part())
 
 

@@ -1,7 +1,5 @@
-"""What the benchmarks share: clocks, memory, and the rate of matrix products on this machine, now."""
+"""What the benchmarks share: clocks and the rate of matrix products on this machine, now."""
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -29,20 +27,6 @@ def product_rate(rows: int, inner: int, columns: int, repeats: int = 50) -> floa
     left, right = rng.standard_normal((rows, inner)), rng.standard_normal((inner, columns))
     seconds, _ = timed(lambda: left @ right, repeats)
     return 2 * rows * inner * columns / seconds
-
-
-def peak_memory_of(code: str) -> tuple[float, float]:
-    """Seconds and peak resident bytes of a piece of Python, in a process of its own."""
-    wrapped = (
-        "import resource, time\n"
-        f"begin = time.perf_counter()\n{code}\n"
-        "print(time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)"
-    )
-    output = subprocess.run(
-        [sys.executable, "-c", wrapped], check=True, capture_output=True, text=True
-    ).stdout
-    seconds, peak = output.split()[-2:]
-    return float(seconds), float(peak)
 
 
 def exponent(sizes: list[float], seconds: list[float]) -> float:

@@ -51,7 +51,7 @@ def test_the_package_alone_imports_nothing_heavy():
 def test_the_version_is_the_same_everywhere():
     """It is written in the package alone; what repeats it agrees, and a version in the making is not released."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert settings["project"]["dynamic"] == ["version"]
+    assert "version" in settings["project"]["dynamic"]
     source = (ROOT / settings["tool"]["hatch"]["version"]["path"]).read_text()
     assert re.findall(r'^__version__ = "(.*)"$', source, re.MULTILINE) == [reshuffle.__version__]
     cited = re.findall(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
@@ -67,3 +67,12 @@ def test_the_version_is_the_same_everywhere():
 def test_a_renamed_name_warns_for_one_release():
     with pytest.warns(DeprecationWarning, match="ParameterCovariance"):
         assert reshuffle.OutputCovariances is reshuffle.ParameterCovariance
+
+
+def test_the_conda_recipe_asks_for_what_the_package_asks_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    recipe = (ROOT / "packaging/conda/recipe.yaml").read_text()
+    run = re.search(r"\n  run:\n(.*?)\n  run_constraints", recipe, re.DOTALL)[1]
+    found = [line.strip().removeprefix("- ").replace(" ", "") for line in run.splitlines()]
+    assert found[1:] == project["dependencies"]
+    assert re.findall(r'version: "(.*)"', recipe) == [reshuffle.__version__.partition(".dev")[0]]

@@ -48,6 +48,23 @@ def test_a_learning_rate_that_diverges_loses_a_search(table):
     assert search.best_params_ == {"learning_rate": 0.1}
 
 
+def test_fits_that_differ_in_their_epochs_share_one_run():
+    """A search over epochs pays for each learning rate and fold once; rows that are changed in place are new."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 3)), rng.standard_normal(40)
+
+    def fitted(rows=X, **parameters):
+        return MiniBatchRegressor(learning_rate=0.1, fit_intercept=False, **parameters).fit(rows, y)
+
+    first, before = fitted(epochs=5), X.copy()
+    assert fitted(epochs=7).run_ is first.run_
+    np.testing.assert_array_equal(fitted(epochs=7).coef_, first.path(7).coef)
+    assert fitted(epochs=5, batch_size=8).run_ is not first.run_
+    X *= 2.0
+    assert fitted(epochs=5).run_ is not first.run_
+    np.testing.assert_array_equal(fitted(before, epochs=5).run_.problem.X, before)
+
+
 def test_a_transformed_target(table):
     X, y = table
     positive = np.exp(y / 10)

@@ -69,7 +69,7 @@ def guarded(app: "App", arguments: list[str]) -> int:
             stream.reconfigure(errors="replace")
     _commands[:] = [(app, arguments)]
     with warnings.catch_warnings():
-        warnings.showwarning = _show_warning
+        warnings.showwarning = warn
         try:
             # Whatever is written to a file says so itself.
             with writing(STANDARD_OUTPUT), watched():
@@ -209,9 +209,10 @@ def reason_of(error: Exception) -> str:
     return message.partition("; try ")[0].rstrip(".")
 
 
-def warn(message: str) -> None:
-    """Tell, on standard error, what may not be meant."""
-    print(f"reshuffle: warning: {' '.join(message.split())}", file=sys.stderr)
+def warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning on standard error, in one line."""
+    text = message.worded(words()) if isinstance(message, Worded) else str(message)
+    print(f"reshuffle: warning: {' '.join(text.split())}", file=sys.stderr)
 
 
 def _suggestion(error: "CycloptsError") -> str | None:
@@ -232,7 +233,3 @@ def _suggestion(error: "CycloptsError") -> str | None:
 def _fail(message: str, code: int) -> int:
     print(f"reshuffle: {' '.join(message.split())}", file=sys.stderr)
     return code
-
-
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    warn(message.worded(words()) if isinstance(message, Worded) else str(message))

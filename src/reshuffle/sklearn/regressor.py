@@ -3,6 +3,7 @@
 `FitParameters` holds the checked parameters of an estimator, and `Fit` the run that they make on standardized rows.
 """
 
+import hashlib
 import math
 import warnings
 from collections.abc import Callable, Mapping
@@ -41,6 +42,10 @@ from reshuffle.schemes import (
 from reshuffle.simulation import single_run
 
 Model = TypeVar("Model", bound=type[Any])
+_SHARED_ENTRIES = 1 << 14
+"""Entries of X up to which later fits share what a fit has computed; beyond, it takes too much memory."""
+_SHARED_FITS = 64
+"""Fits whose computations are remembered: more than the folds and learning rates of a usual grid search."""
 _HALVINGS = 60
 """Halvings of the automatic step with momentum, at most."""
 _SHUFFLES: Mapping[bool | str, Any] = {
@@ -101,6 +106,14 @@ class Data:
         )
         weights = None if sample_weight is None else _checked_weights(sample_weight, X.shape[0])
         return cls(_arrays.real_array("X", X), np.asarray(y, dtype=np.float64), weights)
+
+    @property
+    def digest(self) -> bytes:
+        """Equal for equal data."""
+        made = hashlib.blake2b(repr((self.X.shape, self.y.shape, self.weights is None)).encode())
+        for part in (self.X, self.y, self.weights):
+            made.update(b"" if part is None else part.tobytes())
+        return made.digest()
 
     def part(self, rows: IntArray) -> "Data":
         """Some of the rows."""
@@ -221,7 +234,18 @@ class FitParameters:
         return 2 if self.centre else 1
 
     def on(self, data: Data) -> "Fit":
-        """The fit to rows in memory; those of weight zero are left out, the other weights divided by their mean."""
+        """The fit to rows in memory; a search over epochs shares one among all that are otherwise equal."""
+        if data.X.size > _SHARED_ENTRIES or not isinstance(self.learning_rate, float | None):
+            return self._made(data)
+        key = (repr(self), data.digest)
+        if key not in _fits:
+            _fits[key] = self._made(data)
+            while len(_fits) > _SHARED_FITS:
+                _fits.pop(next(iter(_fits)), None)
+        return _fits[key]
+
+    def _made(self, data: Data) -> "Fit":
+        """A new fit; rows of weight zero are left out, the other weights divided by their mean."""
         weights = data.weights
         if weights is not None:
             counted = np.flatnonzero(weights)
@@ -315,6 +339,9 @@ class Fit:
     def deviation(self, rows: FloatArray, epochs: float) -> FloatArray:
         """Standard deviation over orders of the predictions of single runs for rows (m, p): (m,) or (m, t)."""
         return self.run.covariance(epochs).deviation(self.standardizer.rows(rows))
+
+
+_fits: dict[tuple[str, bytes], Fit] = {}
 
 
 def safe_step(problem: LeastSquares, scheme: Scheme, penalty: float, momentum: float) -> float:
