@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from reshuffle import free
-from reshuffle.free.laws.law import moments_from_cumulants
 from reshuffle.free.moments import polynomial_moments
 from tests.free import oracles
 
