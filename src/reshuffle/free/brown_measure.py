@@ -5,10 +5,9 @@ have many times.
 """
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial import Chebyshev
@@ -43,8 +42,6 @@ DEEPEST = 3
 """The largest power of p - z whose kernel is computed; its words grow with it."""
 LONGEST = 12
 """Letters of the longest word that is still multiplied out."""
-
-PlanarAtoms = tuple[tuple[complex, float], ...]
 
 HEIGHT = 1e-3
 """Above the plane, in units of the pencil: where the path ends and the last steps begin."""
@@ -193,8 +190,29 @@ class Brown:
 
     @cached_property
     def atoms(self) -> tuple[tuple[complex, float], ...]:
-        """Pairs (location, mass): points whose kernels, those of ``(p - z)^k``, have mass of their own."""
-        return planar_atoms(generated(self.expression), self.matrix)
+        """Pairs (location, mass): points where ``(p - z)^k`` has a kernel, for k so large that its mass stays.
+
+        Locations are eigenvalues that a matrix in general position repeats; masses are those of the atom at 0 of
+        ``|(p - z)^k|^2``, which are exact. Without atoms of its variables no expression has one (Mai, Speicher and
+        Weber, 2017), unless it is a number.
+        """
+        expression = generated(self.expression)
+        laws = expression.family.laws if expression.family else ()
+        if not any(law.atoms for law in laws) and set(expression.terms) - {()}:
+            return ()
+        eigenvalues = self.eigenvalues(SIZE)
+        scale = max(float(np.abs(eigenvalues).max()), 1e-300)
+        constant = [] if np.ndim(expression.constant) else [complex(expression.constant)]
+        places: list[complex] = []
+        for candidate in [*constant, *eigenvalues.tolist()]:
+            # Jordan blocks scatter the eigenvalues of a group.
+            group = eigenvalues[np.abs(eigenvalues - candidate) < 1e-3 * scale]
+            if len(group) >= 3 and not any(abs(place - candidate) < 3e-3 * scale for place in places):
+                given = [place for place in constant if abs(candidate - place) < 3e-3 * scale]
+                middle = given[0] if given else complex(np.mean(group))
+                places.append(complex(0.0) if abs(middle) < 1e-9 * scale else middle)
+        masses = [_kernel_mass(expression - place) for place in places]
+        return tuple((place, mass) for place, mass in zip(places, masses, strict=True) if mass > 0)
 
     @cached_property
     def is_radial(self) -> bool:
@@ -331,33 +349,7 @@ class Brown:
         return f"Brown measure of {self.expression!r}, pencil {self._system.size} x {self._system.size}"
 
 
-def _joined(parts: list["Plane"]) -> "Plane":
-    return Plane(
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in Plane.__dataclass_fields__)
-    )
-
-
-def _hermitised(p: Expression) -> Expression:
-    """Return ``-[[0, p], [p*, 0]]``."""
-    if p.dimension == 1:
-        return block([[0, -p], [-p.adjoint(), 0]])
-    if not is_polynomial(p):
-        raise ValueError(
-            f"a Brown measure with matrices as coefficients needs a polynomial, but it is {p!r}; write the"
-            f" inverse entry by entry"
-        )
-    corner = np.array([[0.0, 1.0], [0.0, 0.0]])
-    one = np.eye(p.dimension)
-    upper = {
-        word: np.kron(corner, -value * one if not np.ndim(value) else -value)
-        for word, value in p.terms.items()
-    }
-    whole = Expression(upper, p.family)
-    return whole + whole.adjoint()
-
-
-@dataclass(frozen=True)
-class Plane:
+class Plane(NamedTuple):
     """Solutions at points z of the plane, each field of shape (points,).
 
     Attributes
@@ -375,6 +367,15 @@ class Plane:
     error: Real
     converged: NDArray[np.bool_]
 
+    @classmethod
+    def of(
+        cls, potential: Complex, density: Real, depth: Real, error: Real, good: NDArray[np.bool_]
+    ) -> "Plane":
+        """Return what is known where a solution is good; a density within its error is zero."""
+        density = np.where(good, np.where(density > error, density, 0.0), np.nan)
+        potential = np.where(good, potential, complex(np.nan, np.nan))
+        return cls(potential, density, np.where(good, depth, np.nan), np.where(good, error, np.inf), good)
+
 
 class Hermitised(System):
     """The joint system of ``(i e - [[0, z - p], [(z - p)*, 0]])^-1``, with z in the place of a base point.
@@ -385,23 +386,32 @@ class Hermitised(System):
     """
 
     def __init__(self, expression: Expression):
-        engine = Engine(_hermitised(expression))
+        if expression.dimension == 1:
+            whole = block([[0, -expression], [-expression.adjoint(), 0]])
+        elif is_polynomial(expression):
+            corner, one = np.array([[0.0, 1.0], [0.0, 0.0]]), np.eye(expression.dimension)
+            upper = {
+                word: np.kron(corner, -value if np.ndim(value) else -value * one)
+                for word, value in expression.terms.items()
+            }
+            half = Expression(upper, expression.family)
+            whole = half + half.adjoint()
+        else:
+            raise ValueError(
+                f"a Brown measure with matrices as coefficients needs a polynomial, but it is {expression!r}; write"
+                f" the inverse entry by entry"
+            )
+        engine = Engine(whole)
         self.expression, self.factor = engine.expression, engine.pencil.factor
         self.corner, self.height = engine.pencil.corner, HEIGHT
-        family = self.expression.family
-        laws = (
-            [law / scale for law, scale in zip(family.laws, engine.pencil.scales, strict=True)]
-            if family
-            else []
-        )
-        super().__init__(engine.pencil.coefficients, laws, engine.direction)
+        super().__init__(engine.pencil.coefficients, engine.laws, engine.direction)
         # Where z is complex, the words of z - p and those of its adjoint differ: no block is symmetric.
-        half = self.corner // 2
+        middle = self.corner // 2
         self.above, self.below = (np.zeros((self.size, self.size)) for _ in range(2))
-        self.above[:half, half : self.corner] = np.eye(half)
-        self.below[half : self.corner, :half] = np.eye(half)
+        self.above[:middle, middle : self.corner] = np.eye(middle)
+        self.below[middle : self.corner, :middle] = np.eye(middle)
         self.sides = np.zeros(self.size)
-        self.sides[:half], self.sides[half : self.corner] = 1.0, -1.0
+        self.sides[:middle], self.sides[middle : self.corner] = 1.0, -1.0
 
     def _layout(self, ranks: Any) -> None:
         self.symmetric = False
@@ -471,12 +481,12 @@ class Hermitised(System):
             start, reached = self._above(z, together)
             cuts = range(0, max(len(z), 1), together)
             parts = [self._points(*(a[k : k + together] for a in (z, start, reached))) for k in cuts]
-            found = _joined(parts)
+            found = Plane(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
             lost = np.flatnonzero(~found.converged)
             if len(lost):
                 again = self._lifted(z[lost], start[lost], reached[lost])
-                for name in Plane.__dataclass_fields__:
-                    getattr(found, name)[lost] = getattr(again, name)
+                for whole, part in zip(found, again, strict=True):
+                    whole[lost] = part
         return found
 
     def _above(self, z: Complex, together: int) -> tuple[Complex, NDArray[np.bool_]]:
@@ -508,9 +518,9 @@ class Hermitised(System):
                     unknowns[level[part]], reached[level[part]] = solved.unknowns, solved.converged
             waiting = level[~reached[level]]
             for k in range(0, len(waiting), together):
-                solved = follow(self, z[waiting[k : k + together]], self.corner)
-                unknowns[waiting[k : k + together]] = solved.unknowns
-                reached[waiting[k : k + together]] = solved.converged
+                chosen = waiting[k : k + together]
+                solved = follow(self, z[chosen], self.corner)
+                unknowns[chosen], reached[chosen] = solved.unknowns, solved.converged
         return unknowns, reached
 
     def _lifted(self, z: Complex, start: Complex, reached: NDArray[np.bool_]) -> Plane:
@@ -528,10 +538,7 @@ class Hermitised(System):
         )
         error = np.abs(near.density - far.density) + near.error
         good = near.converged & far.converged & (error < 1e-3 / self.factor**2)
-        density = np.where(good, np.where(density > error, density, 0.0), np.nan)
-        potential = np.where(good, potential, complex(np.nan, np.nan))
-        depth = np.where(good, np.where(outside, 0.0, 2 * near.depth - far.depth), np.nan)
-        return Plane(potential, density, depth, np.where(good, error, np.inf), good)
+        return Plane.of(potential, density, np.where(outside, 0.0, 2 * near.depth - far.depth), error, good)
 
     def _lowered(self, z: Complex, start: Complex, reached: NDArray[np.bool_]) -> list[Plane]:
         """Return the solutions at twice the lowest height and at the lowest, by steps down from the usual one.
@@ -574,11 +581,7 @@ class Hermitised(System):
         near = np.abs(landed.potential - lifted) < 0.1 * (np.abs(lifted) + 1 / self.factor)
         good = reached & landed.converged & near & (moved < 1e-6) & (landed.depth > -1e-6 / self.factor)
         error = landed.error + np.where(good, moved, np.inf) * (np.abs(landed.density) + 1 / self.factor**2)
-        density = np.where(good, np.where(landed.density > error, landed.density, 0.0), np.nan)
-        potential = np.where(good, landed.potential, complex(np.nan, np.nan))
-        return Plane(
-            potential, density, np.where(good, landed.depth, np.nan), np.where(good, error, np.inf), good
-        )
+        return Plane.of(landed.potential, landed.density, landed.depth, error, good)
 
     def _landed(self, z: Complex, unknowns: Complex) -> tuple[Complex, Real]:
         """Return the unknowns on the plane, by Newton's method, and how far its last step went."""
@@ -629,46 +632,7 @@ class Hermitised(System):
         return np.asarray(-np.einsum("nii->n", resolvent[:, half : self.corner, :half]) / half / self.factor)
 
 
-def planar_atoms(expression: Expression, matrix: Callable[[int], Complex]) -> PlanarAtoms:
-    """Return pairs (location, mass) of the points where ``(p - z)^k`` has a kernel.
-
-    Locations are repeated eigenvalues of one matrix in general position; masses are those of the atom at 0 of
-    ``|(p - z)^k|^2``, which are exact. The power is raised until the mass stays.
-
-    Parameters
-    ----------
-    expression : p; matrix : size -> p at random matrices.
-    """
-    laws = expression.family.laws if expression.family else ()
-    if not any(law.atoms for law in laws) and set(expression.terms) - {()}:
-        # Without atoms of its variables no expression has one (Mai, Speicher and Weber, 2017), unless it
-        # is a number.
-        return ()
-    found = []
-    for place in _repeated(np.linalg.eigvals(matrix(SIZE)), expression):
-        mass = _mass(expression - place)
-        if mass > 0:
-            found.append((place, mass))
-    return tuple(found)
-
-
-def _repeated(eigenvalues: Complex, expression: Expression) -> list[complex]:
-    """Return the middles of groups of at least three eigenvalues; Jordan blocks scatter them."""
-    scale = max(float(np.abs(eigenvalues).max()), 1e-300)
-    constant = expression.constant
-    candidates = [] if np.ndim(constant) else [complex(constant)]
-    candidates += [complex(value) for value in eigenvalues]
-    places: list[complex] = []
-    for candidate in candidates:
-        group = eigenvalues[np.abs(eigenvalues - candidate) < 1e-3 * scale]
-        if len(group) >= 3 and not any(abs(place - candidate) < 3e-3 * scale for place in places):
-            given = abs(candidate - candidates[0]) < 3e-3 * scale and not np.ndim(constant)
-            middle = candidates[0] if given else complex(np.mean(group))
-            places.append(complex(0.0) if abs(middle) < 1e-9 * scale else middle)
-    return places
-
-
-def _mass(moved: Expression) -> float:
+def _kernel_mass(moved: Expression) -> float:
     """Return the mass of the kernel of the highest power that is computed."""
     last, power = -1.0, Expression({(): 1}, moved.family)
     for _ in range(DEEPEST):
