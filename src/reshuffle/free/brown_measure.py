@@ -360,7 +360,7 @@ class Plane(NamedTuple):
 
 
 class Hermitised(System):
-    """The joint system of ``(i e - [[0, z - p], [(z - p)*, 0]])^-1`` for any p; z takes the place of a base point."""
+    """The joint system of ``(i e - [[0, z - p], [(z - p)*, 0]])^-1`` for any p; z takes the place of a base."""
 
     def __init__(self, expression: Expression):
         if expression.dimension == 1:
