@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from reshuffle.cli import options, reader, render
 from reshuffle.cli.console import InputError
-from reshuffle.cli.options import ACCURACY, DATA, RECIPE, WHOLE, at_least, numbers, option
+from reshuffle.cli.options import ACCURACY, DATA, RECIPE, WHOLE, also, at_least, numbers
 from reshuffle.cli.reader import Data, shown, some
 from reshuffle.cli.render import Answer, number, uncertain
 from reshuffle.cli.sketch import Series
@@ -36,37 +36,17 @@ _DATA = ("targets", "features", "encoded", "filled", "dropped", "constant")
 
 def advise(
     *,
-    data: Annotated[
-        str,
-        option(
-            "Your table: FILE.csv with a header, .tsv, .csv.gz or .parquet, or - for standard input.",
-            DATA,
-            "-d",
-            allow_leading_hyphen=True,
-        ),
-    ],
-    target: Annotated[
-        tuple[str, ...], options.columns("The column to be predicted; once for each of several.", "-t")
-    ] = (),
+    data: Annotated[str, DATA, options.HYPHEN, also("-d")],
+    target: Annotated[tuple[str, ...], DATA, options.FLAG, also("-t")] = (),
     drop: options.Drop = (),
     one_hot: options.OneHot = (),
     fill: options.Fill = None,
-    test: Annotated[
-        str | None,
-        option("Held-out rows with the same columns: the recommendation is checked on them.", ACCURACY),
-    ] = None,
-    batch_size: Annotated[
-        str | None,
-        option(
-            "Batch sizes to choose from, separated by commas; else 16 to 256, and all rows.", RECIPE, "-b"
-        ),
-    ] = None,
-    momentum: Annotated[str, option("Momenta to choose from, separated by commas.", RECIPE)] = "0",
-    weight_decay: Annotated[
-        str, option("Weight decays to choose from, separated by commas, as in torch's SGD.", RECIPE)
-    ] = "0",
-    epochs: Annotated[int, option("The longest training.", RECIPE, "-e", **WHOLE)] = 1000,
-    seed: Annotated[int, option("Of the run that is trained for --test.", ACCURACY, **WHOLE)] = 0,
+    test: Annotated[str | None, ACCURACY] = None,
+    batch_size: Annotated[str | None, RECIPE, also("-b")] = None,
+    momentum: Annotated[str, RECIPE] = "0",
+    weight_decay: Annotated[str, RECIPE] = "0",
+    epochs: Annotated[int, RECIPE, WHOLE, also("-e")] = 1000,
+    seed: Annotated[int, ACCURACY, WHOLE] = 0,
     outputs: options.OutputOptions = options.TERMINAL,
 ) -> None:
     """How to train a linear model on your data: batch size, learning rate, epochs.
@@ -78,6 +58,15 @@ def advise(
 
     For example:
       reshuffle advise --data mine.csv --target price --test other.csv
+
+    :param data: Your table: FILE.csv with a header, .tsv, .csv.gz or .parquet, or - for standard input.
+    :param target: The column to be predicted; once for each of several.
+    :param test: Held-out rows with the same columns: the recommendation is checked on them.
+    :param batch_size: Batch sizes to choose from, separated by commas; else 16 to 256, and all rows.
+    :param momentum: Momenta to choose from, separated by commas.
+    :param weight_decay: Weight decays to choose from, separated by commas, as in torch's SGD.
+    :param epochs: The longest training.
+    :param seed: Of the run that is trained for --test.
     """
     render.check(outputs, data=data, test=test)
     at_least("seed", seed, 0)
@@ -143,12 +132,29 @@ def read_for_advice(
                 f"{{target}} {shown(name)} is {column[0]:g} in every row of {path}: there is nothing to be "
                 "learned; name another column."
             )
-    data = data.without_constants()
+    # Columns of numbers that are constant, and those with one category alone.
+    moving = np.ptp(data.X, axis=0) != 0
+    still = {name for name, moves in zip(data.features, moving, strict=True) if not moves}
+    away = [name for name in data.numeric if name in still]
+    away += [name for name, words in data.encoded.items() if len(words) == 1]
+    data = replace(
+        data,
+        X=data.X if moving.all() else data.X[:, moving],
+        numeric=[name for name in data.numeric if name not in away],
+        encoded={name: words for name, words in data.encoded.items() if name not in away},
+        constant=away,
+    )
     if not data.features:
         raise InputError(
             f"{path} must have a feature that is not constant beside {{target}}, but it has none."
         )
-    data.require_different_target()
+    for name, column in zip(data.numeric, data.X.T, strict=False):
+        for target_, answers in zip(data.targets, data.y.T, strict=True):
+            if (column == answers).all():
+                raise InputError(
+                    f"{path}: column {reader.quoted(name)} is a copy of {{target}} {shown(target_)} and would give "
+                    f"it away; leave it out with {{drop}} {reader.as_argument(name)}."
+                )
     data.warn_of_indices()
     return data
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from reshuffle.cli import console, options, render
 from reshuffle.cli.console import InputError
-from reshuffle.cli.options import ACCURACY, FLAG, RECIPE, WHOLE, option
+from reshuffle.cli.options import ACCURACY, FLAG, RECIPE, WHOLE, also
 from reshuffle.cli.problem import pose
 from reshuffle.cli.render import Answer, entry, number, uncertain
 from reshuffle.cli.sketch import Series
@@ -45,35 +45,16 @@ def curve(
     *,
     problem: options.ProblemOptions = options.NO_PROBLEM,
     alpha: options.Alpha = None,
-    step: options.Step = None,
-    batches: Annotated[
-        str | None, option("Numbers of batches B, separated by commas; else 1,2,4.", RECIPE, "-b")
-    ] = None,
+    step: Annotated[float | None, RECIPE] = None,
+    batches: Annotated[str | None, RECIPE, also("-b")] = None,
     scheme: options.Schemes = "reshuffling",
     recipe: options.RecipeOptions = options.PLAIN,
     epochs: options.Epochs = 300,
-    mean_square: Annotated[
-        bool,
-        option(
-            "Also give the risk of one run at every epoch, and whether runs converge, not only their mean.",
-            ACCURACY,
-            **FLAG,
-        ),
-    ] = False,
-    rtol: Annotated[
-        float | None,
-        option("Relative error allowed where orders cannot all be averaged; else 1e-4.", ACCURACY),
-    ] = None,
-    budget: Annotated[
-        float | None,
-        option("Operations allowed for the mean of an epoch; else 1e12, a minute or so.", ACCURACY),
-    ] = None,
-    simulate: Annotated[
-        int, option("Also train this many real runs, an even number.", ACCURACY, **WHOLE)
-    ] = 0,
-    test: Annotated[
-        str | None, option("Held-out data, with the columns of --data in any order: adds its loss.", ACCURACY)
-    ] = None,
+    mean_square: Annotated[bool, ACCURACY, FLAG] = False,
+    rtol: Annotated[float | None, ACCURACY] = None,
+    budget: Annotated[float | None, ACCURACY] = None,
+    simulate: Annotated[int, ACCURACY, WHOLE] = 0,
+    test: Annotated[str | None, ACCURACY] = None,
     outputs: options.OutputOptions = options.TERMINAL,
 ) -> None:
     """Learning curves: the risk of every epoch, when to stop, where it ends.
@@ -87,6 +68,14 @@ def curve(
     For example:
       reshuffle curve --n 200 --p 300 --noise 0.5 --alpha 0.2 --batches 1,2,4
       reshuffle curve --data mine.csv --intercept --step 0.01 --test other.csv
+
+    :param step: The step of each visit, instead of --alpha.
+    :param batches: Numbers of batches B, separated by commas; else 1,2,4.
+    :param mean_square: Also the risk of one run at every epoch, and whether runs converge, not only their mean.
+    :param rtol: Relative error allowed where orders cannot all be averaged; else 1e-4.
+    :param budget: Operations allowed for the mean of an epoch; else 1e12, a minute or so.
+    :param simulate: Also train this many real runs, an even number.
+    :param test: Held-out data, with the columns of --data in any order: adds its loss.
     """
     render.check(outputs, data=problem.data, test=test, covariance=problem.covariance)
     if (alpha is None) == (step is None):
@@ -378,17 +367,11 @@ def _curve_notes(records: list[dict[str, Any]], runs: int) -> list[str]:
 def stability(
     *,
     problem: options.ProblemOptions = options.NO_PROBLEM,
-    aspect: Annotated[
-        float | None, option("p / n of ever larger data, instead of a problem.", options.DATA)
-    ] = None,
-    batches: Annotated[
-        str | None, option("Numbers of batches B, separated by commas; else 1,2,4,8.", RECIPE, "-b")
-    ] = None,
+    aspect: Annotated[float | None, options.DATA] = None,
+    batches: Annotated[str | None, RECIPE, also("-b")] = None,
     scheme: options.Schemes = "reshuffling",
     recipe: options.RecipeOptions = options.PLAIN,
-    mean_square: Annotated[
-        bool, option("Up to which step runs converge in mean square, not only their mean.", ACCURACY, **FLAG)
-    ] = False,
+    mean_square: Annotated[bool, ACCURACY, FLAG] = False,
     outputs: options.OutputOptions = options.TERMINAL,
 ) -> None:
     """The largest step up to which the mean iterate converges.
@@ -400,6 +383,10 @@ def stability(
     For example:
       reshuffle stability --n 200 --p 300 --scheme reshuffling,with-replacement
       reshuffle stability --aspect 1.5 --batches 1,2,3,4
+
+    :param aspect: p / n of ever larger data, instead of a problem.
+    :param batches: Numbers of batches B, separated by commas; else 1,2,4,8.
+    :param mean_square: Up to which step runs converge in mean square, not only their mean.
     """
     import numpy as np
 

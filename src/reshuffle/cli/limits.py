@@ -9,7 +9,7 @@ from cyclopts import Group, Parameter
 
 from reshuffle.cli import options, render
 from reshuffle.cli.console import InputError
-from reshuffle.cli.options import DATA, FLAG, RECIPE, WHOLE, at_least, option, whole_numbers
+from reshuffle.cli.options import DATA, FLAG, RECIPE, WHOLE, also, at_least, whole_numbers
 from reshuffle.cli.render import Answer, number
 from reshuffle.cli.sketch import Series
 from reshuffle.errors import ArgumentError
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from reshuffle._arrays import FloatArray
 
-STREAM = Group("One pass over fresh data", sort_key=4)
-LAW = Group("Law", sort_key=1)
+STREAM = Parameter(group=Group("One pass over fresh data", sort_key=4))
+LAW = Parameter(group=Group("Law", sort_key=1))
 MOST_MOMENTS, LARGEST_SAMPLE = 12, 4000
 _FORMS = "powerlaw:A, powerlaw:A:SIZE, toeplitz:R, toeplitz:R:SIZE or eigenvalues such as 0.5,1,2"
 _SIZE = 200
@@ -33,17 +33,24 @@ _PARTS = ("frozen", "bias", "cross", "variance")
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class StreamOptions:
-    """The stream that --one-pass asks about."""
+    """The stream that --one-pass asks about.
 
-    spectrum: Annotated[float, option("Eigenvalues j^-SPECTRUM of Sigma.", STREAM)] = 1.5
-    source: Annotated[
-        float, option("Squares j^-SOURCE of the parameters.", STREAM, allow_leading_hyphen=True)
-    ] = 0.5
-    features: Annotated[int | None, option("How many; else no end.", STREAM, **WHOLE)] = None
-    batch_size: Annotated[str, option("Rows of a batch, separated by commas.", STREAM)] = "1,16,256"
-    step: Annotated[float | None, option("Of every batch; else half the critical one.", STREAM)] = None
-    steps: Annotated[int, option("How many.", STREAM, **WHOLE)] = 10_000
-    momentum: Annotated[float, option("As in torch's SGD.", STREAM)] = 0.0
+    :param spectrum: Eigenvalues j^-SPECTRUM of Sigma.
+    :param source: Squares j^-SOURCE of the parameters.
+    :param features: How many; else no end.
+    :param batch_size: Rows of a batch, separated by commas.
+    :param step: Of every batch; else half the critical one.
+    :param steps: How many.
+    :param momentum: As in torch's SGD.
+    """
+
+    spectrum: Annotated[float, STREAM] = 1.5
+    source: Annotated[float, STREAM, options.HYPHEN] = 0.5
+    features: Annotated[int | None, STREAM, WHOLE] = None
+    batch_size: Annotated[str, STREAM] = "1,16,256"
+    step: Annotated[float | None, STREAM] = None
+    steps: Annotated[int, STREAM, WHOLE] = 10_000
+    momentum: Annotated[float, STREAM] = 0.0
 
 
 PLAIN_STREAM = StreamOptions()
@@ -51,26 +58,15 @@ PLAIN_STREAM = StreamOptions()
 
 def limits(
     *,
-    aspect: Annotated[float | None, option("p / n.", DATA)] = None,
+    aspect: Annotated[float | None, DATA] = None,
     alpha: options.Alpha = None,
-    batches: options.Batches = "1,2,4",
-    noise: Annotated[float, option("Standard deviation of the label noise.", DATA)] = 1.0,
-    signal: Annotated[float, option("The norm of the true parameters.", DATA)] = 1.0,
-    covariance: Annotated[
-        str | None,
-        option("Of the features: powerlaw:A (or powerlaw:A:SIZE), toeplitz:R, or eigenvalues 0.5,1,2.", DATA),
-    ] = None,
-    best: Annotated[
-        bool,
-        option(
-            "The best step and stopping time of each number of batches, instead of --alpha.", RECIPE, **FLAG
-        ),
-    ] = False,
-    budget: Annotated[int | None, option("With --best: at most so many epochs.", RECIPE, **WHOLE)] = None,
-    one_pass: Annotated[
-        bool,
-        option("One pass over fresh data with a power-law spectrum, in place of epochs.", STREAM, **FLAG),
-    ] = False,
+    batches: Annotated[str, RECIPE, also("-b")] = "1,2,4",
+    noise: Annotated[float, DATA] = 1.0,
+    signal: Annotated[float, DATA] = 1.0,
+    covariance: Annotated[str | None, DATA] = None,
+    best: Annotated[bool, RECIPE, FLAG] = False,
+    budget: Annotated[int | None, RECIPE, WHOLE] = None,
+    one_pass: Annotated[bool, STREAM, FLAG] = False,
     stream: StreamOptions = PLAIN_STREAM,
     epochs: options.Epochs = 300,
     outputs: options.OutputOptions = options.TERMINAL,
@@ -86,6 +82,15 @@ def limits(
       reshuffle limits --aspect 0.5 --noise 0.5 --best --budget 1
       reshuffle limits --aspect 0.5 --alpha 0.5 --noise 0.1 --covariance powerlaw:1.2
       reshuffle limits --one-pass --spectrum 1.5 --source 0.5 --batch-size 1,64
+
+    :param aspect: p / n.
+    :param batches: Numbers of batches B, separated by commas.
+    :param noise: Standard deviation of the label noise.
+    :param signal: The norm of the true parameters.
+    :param covariance: Of the features: powerlaw:A (or powerlaw:A:SIZE), toeplitz:R, or eigenvalues 0.5,1,2.
+    :param best: The best step and stopping time of each number of batches, instead of --alpha.
+    :param budget: With --best: at most so many epochs.
+    :param one_pass: One pass over fresh data with a power-law spectrum, in place of epochs.
     """
     render.check(outputs)
     if one_pass:
@@ -306,35 +311,14 @@ def _one_pass_answer(asked: StreamOptions, noise: float) -> Answer:
 
 def spectrum(
     *,
-    aspect: Annotated[float | None, option("p / n.", LAW)] = None,
-    alpha: Annotated[
-        float | None, option("The full-batch step; each visit takes alpha / B.", LAW, "-a")
-    ] = None,
-    batches: Annotated[str, option("Numbers of batches B, separated by commas.", LAW, "-b")] = "1,2",
-    expression: Annotated[
-        str | None,
-        option(
-            "A self-adjoint expression of free variables, instead: + - * / ** and brackets.",
-            LAW,
-            "-x",
-            allow_leading_hyphen=True,
-        ),
-    ] = None,
-    law: Annotated[
-        tuple[str, ...],
-        option(
-            "The law of a variable, such as x=mp(0.5,0.2); once for each.",
-            LAW,
-            "-l",
-            negative="",
-            show_default=False,
-        ),
-    ] = (),
-    moments: Annotated[int, option("How many moments to give.", LAW, **WHOLE)] = 4,
-    sample: Annotated[
-        int, option("Also draw a random matrix of this size beside the law.", LAW, **WHOLE)
-    ] = 0,
-    seed: Annotated[int, option("Of that matrix.", LAW, **WHOLE)] = 0,
+    aspect: Annotated[float | None, LAW] = None,
+    alpha: Annotated[float | None, LAW, also("-a")] = None,
+    batches: Annotated[str, LAW, also("-b")] = "1,2",
+    expression: Annotated[str | None, LAW, options.HYPHEN, also("-x")] = None,
+    law: Annotated[tuple[str, ...], LAW, FLAG, also("-l")] = (),
+    moments: Annotated[int, LAW, WHOLE] = 4,
+    sample: Annotated[int, LAW, WHOLE] = 0,
+    seed: Annotated[int, LAW, WHOLE] = 0,
     outputs: options.OutputOptions = options.TERMINAL,
 ) -> None:
     """Limiting spectra: of mini-batch descent, or of any expression.
@@ -349,6 +333,15 @@ def spectrum(
     For example:
       reshuffle spectrum --aspect 0.25 --alpha 0.4 --batches 1,2,3
       reshuffle spectrum --expression "x*y + y*x" --law "x=sc(1)" --law "y=sc(1)"
+
+    :param aspect: p / n.
+    :param alpha: The full-batch step; each visit takes alpha / B.
+    :param batches: Numbers of batches B, separated by commas.
+    :param expression: A self-adjoint expression of free variables, instead: + - * / ** and brackets.
+    :param law: The law of a variable, such as x=mp(0.5,0.2); once for each.
+    :param moments: How many moments to give.
+    :param sample: Also draw a random matrix of this size beside the law.
+    :param seed: Of that matrix.
     """
     render.check(outputs)
     at_least("moments", moments, 1, MOST_MOMENTS)

@@ -162,7 +162,7 @@ def _table(one: Table) -> Tag:
     rows = [
         tags.tr(tags.th(first, scope="row"), [tags.td(cell) for cell in rest]) for first, *rest in one.rows
     ]
-    made = tags.table(tags.caption(one.title), tags.thead(head), tags.tbody(rows))
+    made = tags.table(tags.caption(tags.span(one.title)), tags.thead(head), tags.tbody(rows))
     # A table that is wider than the screen is moved by the arrow keys, for which it takes the focus.
     return tags.div(made, class_="scroll", tabindex="0", role="region", aria_label=one.title)
 
