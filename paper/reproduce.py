@@ -45,7 +45,7 @@ def reproduce(
 
 
 def print_progress(names: Sequence[str], folder: Path, quick: bool, jobs: int, bars: Any = None) -> None:
-    """Compute the figures, and print a line for each and one for their claims; `bars` are rich's, if there are any."""
+    """Compute the figures, and print a line for each and one for their claims; `bars` are those of rich, if any."""
     claims: list[Claim] = []
     count, begin = 0, time.perf_counter()
     task = None if bars is None else bars.add_task("figures", total=1.0)
