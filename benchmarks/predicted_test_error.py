@@ -1,9 +1,9 @@
-"""The test error that leave-one-out promises beside the one on held-out rows, on four data sets, 50 splits each.
+"""The test error that leave-one-out predicts and the one on held-out rows, on four data sets, 50 splits each.
 
 python -m benchmarks.predicted_test_error
 
 Columns are brought to mean zero and variance one, a column of ones is added and learned with the others, and rows
-are split at random, 70 per cent for training. The promise is `run.leave_one_out` on the training rows alone; it is
+are split at random, 70 per cent for training. The prediction is `run.leave_one_out` on the training rows alone,
 compared with what the same run predicts for the rows that were held out. A split is drawn independently of all
 others, so that for the data as they are the differences of the splits are independent, however much the splits
 have in common: their standard error is their deviation over the root of 50. For other rows from the same source it
@@ -75,7 +75,7 @@ Found = dict[str, tuple[float, float, float]]
 """Leave-one-out, the error on held-out rows and that on the training rows, by epoch: means over outputs."""
 
 
-def promised_and_found(data: Data, scheme: rs.Scheme, rng: np.random.Generator) -> tuple[Found, str]:
+def predicted_and_found(data: Data, scheme: rs.Scheme, rng: np.random.Generator) -> tuple[Found, str]:
     """What a split finds at all epochs and at the best, and how rows were left out."""
     order = rng.permutation(len(data.X))
     kept, held = np.split(order, [round(TRAINED * len(order))])
@@ -85,8 +85,8 @@ def promised_and_found(data: Data, scheme: rs.Scheme, rng: np.random.Generator) 
         return [float(np.square(data.y[rows] - data.X[rows] @ learned).mean()) for rows in (held, kept)]
 
     left_out, best, found = run.leave_one_out(EPOCHS), run.best_epoch(), {}
-    for epochs, promise, learned in zip(EPOCHS, left_out.mean_square, run.iterate(EPOCHS), strict=True):
-        found[f"{epochs:g}"] = (float(promise.mean()), *errors(learned))
+    for epochs, predicted, learned in zip(EPOCHS, left_out.mean_square, run.iterate(EPOCHS), strict=True):
+        found[f"{epochs:g}"] = (float(predicted.mean()), *errors(learned))
     # (t, p, t): each output at its own best epoch.
     found["best"] = (float(np.mean(best.risk)), *errors(np.einsum("tjt->jt", run.iterate(best.epoch))))
     return found, left_out.method
@@ -94,14 +94,14 @@ def promised_and_found(data: Data, scheme: rs.Scheme, rng: np.random.Generator) 
 
 def line(name: str, found: np.ndarray, method: str) -> str:
     """Means over the splits, and their differences in standard errors."""
-    promise, held, training = found.mean(axis=0)
+    predicted, held, training = found.mean(axis=0)
     corrected = math.sqrt(1 + len(found) * (1 - TRAINED) / TRAINED)
     apart, naive = (
         in_standard_errors(found[:, 0] - found[:, 1]),
         in_standard_errors(found[:, 2] - found[:, 1]),
     )
     return (
-        f"{name:>6} {promise:>10.4f} {held:>10.4f} {100 * (promise / held - 1):>+9.2f}% "
+        f"{name:>6} {predicted:>10.4f} {held:>10.4f} {100 * (predicted / held - 1):>+9.2f}% "
         f"{apart:>+9.2f} {apart / corrected:>+9.2f} {training:>10.4f} {naive:>+9.2f}  {method}"
     )
 
@@ -171,7 +171,7 @@ def generalized(draws: int = 20) -> None:
 
 
 def centring(splits: int = 1500) -> None:
-    """Print what it does to the promise if rows help to centre themselves, on the few rows of Linnerud."""
+    """Print what it does to the prediction if rows help to centre themselves, on the few rows of Linnerud."""
     data, scheme = data_sets()["linnerud"], rs.FullBatch()
     print(f"linnerud, full batch, 10 epochs, {splits} splits")
     for learned in (True, False):
@@ -184,11 +184,11 @@ def centring(splits: int = 1500) -> None:
             run = rs.descend(rs.LeastSquares(X[kept], y[kept]), scheme, step=0.2)
             error = np.square(y[held] - X[held] @ run.iterate(10)).mean()
             found.append([run.leave_one_out(10).mean_square.mean(), error])
-        promise, held_out = np.transpose(found)
+        predicted, held_out = np.transpose(found)
         words = "with a column of ones" if learned else "centred by the training rows"
         print(
-            f"{words:>29}: promise {promise.mean():.4f}, held out {held_out.mean():.4f}, "
-            f"{in_standard_errors(promise - held_out):+.2f} standard errors"
+            f"{words:>29}: predicted {predicted.mean():.4f}, held out {held_out.mean():.4f}, "
+            f"{in_standard_errors(predicted - held_out):+.2f} standard errors"
         )
 
 
@@ -200,11 +200,11 @@ def main(splits: int = 50, names: list[str] | None = None) -> None:
             continue
         for words, scheme in schemes(data).items():
             rng, label = np.random.default_rng(0), f"{name}, {words}"
-            drawn = [promised_and_found(data, scheme, rng) for _ in track(range(splits), splits, label)]
+            drawn = [predicted_and_found(data, scheme, rng) for _ in track(range(splits), splits, label)]
             n, (p, t) = len(data.X), (data.X.shape[1], data.y.shape[1])
             print(f"{name} ({n} x {p}, {t} output{'s' if t > 1 else ''}), {words}")
             print(
-                f"{'epochs':>6} {'promise':>10} {'held out':>10} {'off by':>10} {'in s.e.':>9} {'new rows':>9} "
+                f"{'epochs':>6} {'predicted':>10} {'held out':>10} {'off by':>10} {'in s.e.':>9} {'new rows':>9} "
                 f"{'training':>10} {'in s.e.':>9}"
             )
             for when in drawn[0][0]:

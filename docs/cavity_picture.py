@@ -19,7 +19,7 @@ PICTURE = Path(__file__).parent / "pictures" / "cavity_error.png"
 
 
 def errors(n, tails, seed):
-    """Of the paces, relative to the fastest: of independent visits, of the cavity equation, and as it states it."""
+    """Errors of the decay rates over the fastest: of independent visits, of the cavity, and as it states them."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 5)) if tails == np.inf else rng.standard_t(tails, (n, 5))
     X /= np.sqrt(np.square(X).mean())

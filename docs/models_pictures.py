@@ -50,7 +50,7 @@ def probe():
     head = torch.nn.Linear(300, 10)
     loop = rs.torch.recipe(torch.optim.SGD(head.parameters(), lr=lr), training, outputs=10)
     run = loop.descend(made.problem)
-    promised = run.leave_one_out(epochs).mean_square.mean(axis=-1)
+    predicted = run.leave_one_out(epochs).mean_square.mean(axis=-1)
     rows, new = made.rows(held_out)
     found = np.square(run.predict(rows, epochs) - np.eye(10)[new]).mean(axis=(1, 2))
     accuracy = made.accuracy(run, epochs, held_out)
@@ -61,13 +61,15 @@ def probe():
         right.semilogx(epochs, 100 * hits, color=REAL, linewidth=0.8)
     left.plot([], [], color=REAL, linewidth=0.8, label="five heads, trained with torch's SGD")
     left.loglog(epochs, found, color=COMPUTED, label="computed, on 897 held-out digits")
-    left.loglog(epochs, promised, "o", color=COMPUTED, markersize=3, label="promised by the 900 of training")
+    left.loglog(
+        epochs, predicted, "o", color=COMPUTED, markersize=3, label="predicted from the 900 of training"
+    )
     right.semilogx(epochs, 100 * accuracy, color=COMPUTED)
     left.set(xlabel="epochs", ylabel="squared error per output")
     right.set(xlabel="epochs", ylabel="held-out digits that are told right, %")
     left.legend(frameon=False, fontsize=8)
     saved(figure, "probe")
-    print(f"probe: promised {promised[-1]:.4f}, held out {found[-1]:.4f}, heads {real[:, 0, -1].round(4)}")
+    print(f"probe: predicted {predicted[-1]:.4f}, held out {found[-1]:.4f}, heads {real[:, 0, -1].round(4)}")
     print(
         f"       accuracy of the mean iterate {accuracy[-1]:.3f}, of single heads {real[:, 1, -1].round(3)}"
     )
@@ -102,7 +104,7 @@ def kernel():
     run = rs.descend(problem, rs.SampleReshuffling(batch_size=30), step=1.0)
     epochs = np.unique(np.geomspace(1, 3000, 30).round())
     descent = np.square(run.predict(None, epochs) - y[outside]).mean(axis=1)
-    promised = run.leave_one_out(epochs).mean_square
+    predicted = run.leave_one_out(epochs).mean_square
     penalties = np.array([run.ridge_equivalent(epoch).penalty for epoch in epochs])
     ridge = []
     for penalty in penalties:
@@ -111,7 +113,9 @@ def kernel():
     best = run.best_epoch().epoch
     figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
     ax.semilogx(epochs, descent, color=COMPUTED, label="descent in batches of 30, 142 held-out patients")
-    ax.semilogx(epochs, promised, "o", color=COMPUTED, markersize=3, label="promised by the 300 of training")
+    ax.semilogx(
+        epochs, predicted, "o", color=COMPUTED, markersize=3, label="predicted from the 300 of training"
+    )
     ax.semilogx(epochs, ridge, "--", color=OTHER, label="kernel ridge, at the penalty that it equals")
     ax.axvline(best, color="0.6", linewidth=0.8)
     ax.text(best, ax.get_ylim()[0], f" stop here: {best:.0f}", va="bottom", fontsize=8, color="0.4")
@@ -119,7 +123,7 @@ def kernel():
     ax.legend(frameon=False, fontsize=8)
     saved(figure, "kernel")
     at = int(np.abs(epochs - best).argmin())
-    print(f"kernel: stop at {best:.0f}, held out {descent[at]:.4f} (promised {promised[at]:.4f})")
+    print(f"kernel: stop at {best:.0f}, held out {descent[at]:.4f} (predicted {predicted[at]:.4f})")
     print(
         f"        ridge there {ridge[at]:.4f}; best of all penalties {min(ridge):.4f}; at the end {descent[-1]:.4f}"
     )

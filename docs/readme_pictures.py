@@ -75,17 +75,21 @@ def diabetes():
 
 
 def draw_promise(ax):
-    """Draw the test error that the training rows promise, and that on rows that were held out."""
+    """Draw the test error predicted from the training rows, and the one on held-out rows."""
     features, y, (kept, held) = diabetes()
     epochs = np.unique(np.geomspace(1, 3000, 80).round())
     run = rs.descend(rs.LeastSquares(features[kept], y[kept]), rs.RandomReshuffling(batches=4), step=0.05)
-    promised = run.leave_one_out(epochs)
+    predicted = run.leave_one_out(epochs)
     found = np.square(y[held] - run.predict(features[held], epochs)).mean(axis=1)
     blue, best = plotting.COLOURS[0], run.best_epoch()
-    low, high = (promised.mean_square + sign * promised.standard_error for sign in (-1, 1))
+    low, high = (predicted.mean_square + sign * predicted.standard_error for sign in (-1, 1))
     ax.fill_between(epochs, low, high, color=blue, alpha=0.15, linewidth=0)
     ax.plot(
-        epochs, promised.mean_square, color=blue, linewidth=2.2, label="promised by the training rows alone"
+        epochs,
+        predicted.mean_square,
+        color=blue,
+        linewidth=2.2,
+        label="predicted from the training rows alone",
     )
     ax.plot(epochs, found, ":", color="black", linewidth=2.0, label=f"found on {len(held)} rows held out")
     ax.plot(epochs, 2 * run.training_loss(epochs), color="0.6", linewidth=1.2, label="training error")

@@ -54,5 +54,7 @@ def test_a_large_run_that_diverges_is_found_by_training_it():
         rs.descend(rs.LeastSquares(X, y), rs.SampleReshuffling(batch_size=30), step) for step in (1.5, 0.001)
     ]
     diverging, other = (answers["leave_one_out"] for answers in evaluate(runs, ["leave_one_out"], WHEN))
-    assert np.isinf(diverging.value).all() and "diverges" in diverging.reason
-    assert np.isfinite(other.value).all() and not other.reason
+    assert np.isinf(diverging.value).all()
+    assert "diverges" in diverging.reason
+    assert np.isfinite(other.value).all()
+    assert not other.reason

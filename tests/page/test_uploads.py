@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from reshuffle.page import guard, own_data
+from reshuffle.page import own_data, serving
 from reshuffle.page.answers import message
 from reshuffle.page.app import safe_name
 from reshuffle.page.workers import answer
@@ -25,7 +25,7 @@ def table(names=("a", "b", "y"), separator=",", columns=(X[:, 0], X[:, 1], Y)):
 def asked(tmp_path, content, name="mine.csv", **values):
     path = tmp_path / safe_name(name)
     path.write_bytes(content)
-    return answer("own_data", "verified", DEFAULTS | {"source": "upload"} | values, str(path))
+    return answer("own_data", 1, DEFAULTS | {"source": "upload"} | values, str(path))
 
 
 class Bomb:
@@ -107,10 +107,7 @@ def test_names_that_look_like_markup_or_formulas_are_text(tmp_path):
 
 
 def test_data_that_were_not_sent_are_asked_for():
-    assert (
-        "Send a CSV file first"
-        in answer("own_data", "verified", DEFAULTS | {"source": "upload"}, None).sentence
-    )
+    assert "Send a CSV file first" in answer("own_data", 1, DEFAULTS | {"source": "upload"}, None).sentence
 
 
 @pytest.mark.parametrize(
@@ -134,7 +131,7 @@ def status(method, path, sessions=("abc",), **headers):
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
     async def story():
-        application, sent = guard.guarded(inside), []
+        application, sent = serving.guarded(inside), []
 
         async def send(message):
             sent.append(message)

@@ -99,3 +99,13 @@ def test_the_loewner_bounds_of_the_two_batch_proofs(p, seed, share):
     correction = (correction + correction.T) / 8
     for matrix in (Z, np.eye(p) - step * Z, norm / 2 * Z - correction, norm / 2 * Z + correction):
         assert np.linalg.eigvalsh(matrix).min() > -1e-9 * (1 + norm) ** 2
+
+
+def test_the_anticommutator_of_the_lower_bound_is_indefinite_and_the_bound_holds():
+    """c K is replaced by 2 K, c in [1, 2], as if K >= 0; but S S >= 0 and S S >= 2 K give S S >= c K for all c."""
+    W1, W2 = np.diag([1.0, 0.0]), np.array([[1.0, 1.0], [1.0, 1.0]])
+    K, square = W1 @ W2 + W2 @ W1, (W1 + W2) @ (W1 + W2)
+    assert np.linalg.eigvalsh(K).min() < -0.4
+    assert np.linalg.eigvalsh(1.5 * K - 2 * K).max() > 0.2
+    for c in (0.0, 1.0, 1.5, 2.0):
+        assert np.linalg.eigvalsh(square - c * K).min() > -1e-12

@@ -137,7 +137,12 @@ def test_remark_gd_diverge():
     problem = rs.gaussian(200, 300, noise=1.0, seed=0)
     full = rs.descend(problem, rs.FullBatch(), alpha=0.5)
     two = rs.descend(problem, rs.RandomReshuffling(batches=2), alpha=0.5)
-    assert np.linalg.norm(problem.X.T @ problem.X / 200, 2) > 2 / 0.5
+    # Full batch takes the step alpha and two batches alpha/2; the remark's conditions have one step for both.
+    assert full.epoch.step == 2 * two.epoch.step == 0.5
+    # The footnote's limit, 2 / (1 + sqrt(p/n))^2, is that of 2 / |W|, not of the norm of X.
+    norm = np.linalg.norm(problem.X.T @ problem.X / 200, 2)
+    assert norm > 2 / 0.5
+    assert 2 / norm == pytest.approx(2 / (1 + math.sqrt(1.5)) ** 2, rel=0.05)
     assert not full.stability().converges
     assert two.stability().converges
     assert full.risk(math.inf).total == math.inf

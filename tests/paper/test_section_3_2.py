@@ -114,14 +114,34 @@ def test_proposition_twobatch_generr_Zonly_shrinks_linearly_with_the_step():
     assert np.polyfit(np.log(steps), np.log(widths), 1)[0] == pytest.approx(1, abs=0.05)
 
 
-def test_proposition_twobatch_generr_Zonly_is_tight_only_where_everything_vanishes():
-    """At W_1 = W_2 = c I and step 2 / c the printed equality is 0 = 0: Z vanishes and the step is too large."""
-    X = math.sqrt(2) * np.vstack([np.eye(2), np.eye(2)])
-    problem = rs.LeastSquares(X, np.ones(4), beta_star=[1, 1], noise=1.0)
-    run = rs.descend(problem, rs.RandomReshuffling(batches=2), step=2.0)
+def equal_batches(size, step):
+    """Two batches with W_1 = W_2 = size I, noise one and nothing to learn."""
+    X = math.sqrt(2 * size) * np.vstack([np.eye(2), np.eye(2)])
+    problem = rs.LeastSquares(X, np.zeros(4), beta_star=[0, 0], noise=1.0)
+    return rs.descend(problem, rs.RandomReshuffling(batches=2), step=step)
+
+
+@pytest.mark.parametrize("c", [0.2, 0.5])
+def test_proposition_twobatch_generr_Zonly_is_not_tight_where_it_is_said_to_be(c):
+    """W_1 = W_2 = c^2 I, step 2/c: Z = c^2 (1 - c) I, and for c <= 1/2 the step satisfies the assumption."""
+    run = equal_batches(c**2, 2 / c)
+    close(run.epoch.Z, c**2 * (1 - c) * np.eye(2))
+    # Xtilde'Xtilde/n = c^2 (1 - c)^2 I; two parameters and four rows.
+    assert run.risk(math.inf).total == pytest.approx(1 / (2 * c**2), rel=1e-12)
+    bound = (1 + 2 * c) / (2 * c**2 * (1 - c))
+    assert run.risk_interval(math.inf).upper == pytest.approx(bound, rel=1e-12)
+    assert bound >= 1.74 * float(run.risk(math.inf).total)
+
+
+@pytest.mark.parametrize("c", [0.7, 1.0, 3.0])
+def test_proposition_twobatch_generr_Zonly_is_tight_in_the_proof_only_where_everything_vanishes(c):
+    """W_1 = W_2 = c I, step 2/c, as the proof has it: the equality is 0 = 0, and the step is too large."""
+    run = equal_batches(c, 2 / c)
     close(run.epoch.Z, np.zeros((2, 2)))
     assert run.risk(5).variance == pytest.approx(0, abs=1e-20)
-    with pytest.raises(ValueError, match=r"risk_interval needs step <= 1 / \|W\| = 1, but step is 2"):
+    with pytest.raises(
+        ValueError, match=rf"risk_interval needs step <= 1 / \|W\| = {1 / c:.6g}, but step is {2 / c:.6g}"
+    ):
         run.risk_interval(5)
 
 

@@ -35,9 +35,9 @@ HEADERS = {
     "spectra-under": "batches,eigenvalue,density",
     "spectra-over": "batches,eigenvalue,density",
     "divergence": "batches,epoch,exact,simulated,standard_error",
-    "risk-over": "batches,epoch,exact,expected,simulated_test_error,standard_error,"
+    "risk-over": "batches,epoch,exact,expected,single_run,simulated_test_error,standard_error,"
     "simulated_mean_iterate_risk,mean_iterate_standard_error",
-    "risk-under": "batches,epoch,exact,expected,simulated_test_error,standard_error,"
+    "risk-under": "batches,epoch,exact,expected,single_run,simulated_test_error,standard_error,"
     "simulated_mean_iterate_risk,mean_iterate_standard_error",
     "linear-scaling": "scheme,batches,alpha,distance",
     "limit-vectors": "regime,scheme,batches,alpha_share,distance",

@@ -51,6 +51,34 @@ def test_shuffled_samples_have_thresholds_of_both_kinds():
 
 
 @pytest.mark.slow
+def test_a_mean_that_outlasts_its_runs_advises_the_mean_square():
+    """At the critical step of the mean, real runs grow: the advice says so, and survives a pickle."""
+    problem, scheme = rs.gaussian(60, 3, seed=2), rs.SampleReshuffling(batches=20)
+    mean = rs.critical_step(problem, scheme)
+    assert "mean_square=True" in mean.advice
+    assert mean.advice in repr(mean)
+    assert pickle.loads(pickle.dumps(mean)).advice == mean.advice
+    square = rs.critical_step(problem, scheme, mean_square=True)
+    assert square + square.error < mean
+    assert not square.advice
+    at_rest = rs.LeastSquares(problem.X, np.zeros(60), beta_star=np.zeros(3), noise=0.0)
+    real = rs.simulate(at_rest, scheme, step=float(mean), epochs=[0, 9], runs=40, start=np.ones(3), seed=1)
+    assert real.expected_risk.mean[1] > 100 * real.expected_risk.mean[0]
+
+
+@pytest.mark.slow
+def test_screening_with_few_orders_changes_no_answer(monkeypatch):
+    """One pair of orders in each group has a gain of 0.25 at a step where four have one of 6.7."""
+    problem, scheme = rs.gaussian(60, 3, seed=0), rs.SampleReshuffling(batches=20)
+    screened = rs.critical_step(problem, scheme, mean_square=True)
+    monkeypatch.setattr(critical_steps, "_TINY", 0.0)
+    monkeypatch.setattr(critical_steps, "_FAR_BELOW", 0.0)
+    whole = rs.critical_step(problem, scheme, mean_square=True)
+    assert abs(screened - whole) <= 1e-3 * whole
+    assert screened.error == pytest.approx(whole.error, rel=0.05)
+
+
+@pytest.mark.slow
 def test_many_fixed_batches_have_a_threshold():
     """In batches of a row along each of two axes, visits commute: every order has the product of all of them."""
     squares = np.random.default_rng(0).exponential(1, (25, 2))

@@ -10,8 +10,8 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import ErrorKind, significant, with_error
 from reshuffle.asymptotics import fresh_samples
-from reshuffle.asymptotics.fresh_samples import Cells, FixedPoint, FreshSamples, Values
-from reshuffle.asymptotics.one_pass import one_pass
+from reshuffle.asymptotics.fresh_samples import Cells, FixedPoint, FreshSamples, OnePassStability, Values
+from reshuffle.asymptotics.one_pass import OnePassRecipe
 from reshuffle.asymptotics.spectra import PowerLaw, power_sums
 
 _CELLS = 64
@@ -183,6 +183,11 @@ def _steps_to(
 
 _FRONTIER_CELLS = 128
 _SIZES_PER_DECADE = 8
+_EVERY_SIZE = 64
+"""Sizes up to which every one is tried: there a step more or less matters."""
+_NEARBY = 0.03
+"""Relative distance of the sizes through which the last parabola goes."""
+_ROUNDING = 1e-12
 _LARGEST = 1e15
 
 
@@ -195,10 +200,11 @@ class Frontier:
     compute : (c,)
         Budgets, steps times batch size times model size.
     size, steps, risk : (c,)
-        The best model size p, the steps of training it gets, and the risk, that of the features left out included.
+        The best model size p, a whole number; the steps that the budget pays for; and the risk after the whole ones
+        of them, that of the features left out included.
     error : (c,)
-        Error of `risk`: that of grouped eigenvalues (a bound), plus that of the grid of sizes and the parabola
-        through its best three (an estimate).
+        Error of `risk` as the least of all sizes: that of grouped eigenvalues (a bound), plus by how much another
+        size could be better (an estimate; zero where all sizes near the best were tried).
     error_kind : str
         "estimate".
     risk_exponent, size_exponent : float
@@ -282,72 +288,118 @@ def compute_frontier(
 
     >>> from reshuffle.asymptotics import PowerLaw
     >>> compute_frontier(PowerLaw(1.5), PowerLaw(0.3), 1, 0.2, np.geomspace(1e6, 1e10, 9))
-    Frontier(risk ~ C^-0.319 (theory -0.320), size ~ C^0.400 (theory 0.400))
+    Frontier(risk ~ C^-0.319 (theory -0.320), size ~ C^0.401 (theory 0.400))
     """
     budgets = _budgets(compute, _arrays.whole_number("batch_size", batch_size, 1))
     step, noise = _arrays.positive("step", step), _arrays.nonnegative("noise", noise)
     _require_endless(spectrum, source)
+    models = _Models(spectrum, source, batch_size, step, noise)
     most = float(budgets[-1]) / batch_size
-    sizes = np.unique(np.round(np.geomspace(1, most, 1 + round(_SIZES_PER_DECADE * math.log10(most)))))
-    risks, errors = np.full((2, len(sizes), len(budgets)), np.inf)
-    for row, size in enumerate(sizes):
-        steps = np.floor(budgets / (batch_size * size))
-        trained = steps >= 1
-        left = _left_out(spectrum, source, size)
-        found = one_pass(
-            PowerLaw(spectrum.exponent, size, spectrum.scale),
-            PowerLaw(source.exponent, size, source.scale),
-            batch_size,
-            step,
-            steps[trained],
-            noise=math.sqrt(noise**2 + left),
-            cells=_FRONTIER_CELLS,
+    grid = np.round(np.geomspace(1, most, 1 + round(_SIZES_PER_DECADE * math.log10(most))))
+    sizes = np.unique(np.concatenate([np.arange(1.0, min(_EVERY_SIZE, most) + 1), grid]))
+    stability = models.stability(sizes[-1])
+    if not stability.converges:
+        raise ValueError(
+            f"step must be below the critical step, {stability.critical_step:.6g} for size {sizes[-1]:g}, but"
+            f" it is {step:g}: {stability.diverges} diverges."
         )
-        if not found.converges:
-            raise ValueError(
-                f"step must be below the critical step, {found.stability.critical_step:.6g} for size {size:g}, but"
-                f" it is {step:g}: {found.stability.diverges} diverges."
-            )
-        risks[row, trained], errors[row, trained] = found.risk + left, found.error
-    return _best(
-        budgets, sizes, risks, errors, batch_size, frontier_exponents(spectrum.exponent, source.exponent)
-    )
-
-
-def _best(
-    budgets: FloatArray,
-    sizes: FloatArray,
-    risks: FloatArray,
-    errors: FloatArray,
-    batch_size: int,
-    theory: tuple[float, float],
-) -> Frontier:
-    size, risk, error = np.empty((3, len(budgets)))
-    for column in range(len(budgets)):
-        best = int(np.argmin(risks[:, column]))
-        size[column], risk[column] = _lowest(np.log(sizes), np.log(risks[:, column]), best)
-        error[column] = errors[best, column] + abs(risks[best, column] - risk[column])
+    steps = budgets / (batch_size * sizes[:, np.newaxis])
+    both = np.concatenate([steps, np.floor(steps)], axis=1)
+    risks = np.array([models.risk(size, row) for size, row in zip(sizes, both, strict=True)])
+    smooth, whole = np.split(np.where(np.tile(steps >= 1, 2), risks, np.inf), 2, axis=1)
+    found = [
+        models.best(*question, sizes) for question in zip(budgets.tolist(), smooth.T, whole.T, strict=True)
+    ]
+    size, risk, error = np.array(found).T
     upper = slice(len(budgets) // 2, None) if len(budgets) > 3 else slice(None)
     logarithm = np.log(budgets[upper])
     slopes = [float(np.polyfit(logarithm, np.log(values[upper]), 1)[0]) for values in (risk, size)]
+    theory = frontier_exponents(spectrum.exponent, source.exponent)
     return Frontier(
         budgets, size, budgets / (batch_size * size), risk, error, "estimate", slopes[0], slopes[1], theory
     )
 
 
-def _lowest(x: FloatArray, y: FloatArray, best: int) -> tuple[float, float]:
-    """The lowest point of the parabola through the best of some points and its neighbours, out of logarithms."""
-    if best == 0 or best == len(x) - 1 or not np.isfinite(y[best - 1 : best + 2]).all():
-        return float(np.exp(x[best])), float(np.exp(y[best]))
-    curve = np.polynomial.Polynomial.fit(x[best - 1 : best + 2], y[best - 1 : best + 2], 2)
-    place = float(np.clip(curve.deriv().roots()[0].real, x[best - 1], x[best + 1]))
+@dataclass(frozen=True)
+class _Models:
+    """One pass of models of every size, with a constant step, on infinitely many features."""
+
+    spectrum: PowerLaw
+    source: PowerLaw
+    batch_size: int
+    step: float
+    noise: float
+
+    def _grouped(self, size: float) -> tuple[Cells, float, float]:
+        """The eigenvalues of a model, A_p of the features it leaves out, and the noise with them."""
+        spectrum = PowerLaw(self.spectrum.exponent, size, self.spectrum.scale)
+        source = PowerLaw(self.source.exponent, size, self.source.scale)
+        tail = float(power_sums(spectrum.exponent + source.exponent, size + 1, math.inf))
+        left = spectrum.scale * source.scale * tail
+        cells = fresh_samples.grouped(spectrum, source, _FRONTIER_CELLS)
+        return cells, left, math.sqrt(self.noise**2 + left)
+
+    def stability(self, size: float) -> OnePassStability:
+        """Stability of the pass of one model; the largest has the smallest critical step."""
+        return FixedPoint(self._grouped(size)[0], self.batch_size, 0.0).stability(self.step)
+
+    def risk(self, size: float, steps: FloatArray) -> FloatArray:
+        """The risk after steps (t,), which need not be whole: then it is a smooth function of the size."""
+        cells, left, noise = self._grouped(size)
+        return FreshSamples(cells.closest(), self.batch_size, self.step, noise).risk(steps) + left
+
+    def best(
+        self, budget: float, smooth: FloatArray, whole: FloatArray, sizes: FloatArray
+    ) -> tuple[float, float, float]:
+        """The best size for a budget, its risk after whole steps, and an error of the least risk.
+
+        Up to `_EVERY_SIZE` every size has been tried. Beyond, the risk after steps that need not be whole is smooth
+        and has its minimum where a parabola in the logarithms puts it, and whole steps can only do worse: the error
+        is by how much they do.
+
+        Parameters
+        ----------
+        budget : float
+        smooth, whole, sizes : (s,)
+            Risks of these sizes, after all steps and after whole ones.
+        """
+        best, chosen = int(np.argmin(smooth)), int(np.argmin(whole))
+        size, risk, search = float(sizes[chosen]), float(whole[chosen]), 0.0
+        if sizes[best] > _EVERY_SIZE / 2:
+            place, lowest, doubt = float(sizes[best]), float(smooth[best]), 0.0
+            if best + 1 < len(sizes) and np.isfinite(smooth[best + 1]):
+                around = slice(best - 1, best + 2)
+                place, _ = _vertex(sizes[around], smooth[around])
+                near = np.unique(np.round(place * np.array([1 - _NEARBY, 1.0, 1 + _NEARBY])))
+                values = np.array([self._after(p, budget / (self.batch_size * p)) for p in near])
+                place, vertex = _vertex(near, values)
+                doubt, lowest = abs(float(values.min()) - vertex), min(lowest, float(values.min()), vertex)
+            # The largest sizes that have time for a whole number of steps near the best.
+            times = math.floor(budget / (self.batch_size * place)) + np.arange(2.0)
+            for p in np.unique(np.floor(budget / (self.batch_size * times[times >= 1]))):
+                found = self._after(p, math.floor(budget / (self.batch_size * p)))
+                size, risk = (float(p), found) if found < risk else (size, risk)
+            search = max(risk - lowest, 0.0) + doubt
+        return size, risk, search + self._grouping_error(size, budget) + _ROUNDING * risk
+
+    def _after(self, size: float, steps: float) -> float:
+        return float(self.risk(size, np.array([steps]))[0])
+
+    def _grouping_error(self, size: float, budget: float) -> float:
+        """Bound of the error that eigenvalues in common cells make."""
+        cells, _, noise = self._grouped(size)
+        steps = math.floor(budget / (self.batch_size * size))
+        recipe = OnePassRecipe(self.batch_size, np.array([self.step]), 0.0, noise)
+        return float(recipe.bracketed(cells, np.array([float(steps)]))[1][0])
+
+
+def _vertex(sizes: FloatArray, risks: FloatArray) -> tuple[float, float]:
+    """Place and value of the lowest point of the parabola through points, in logarithms of both."""
+    x, y = np.log(sizes), np.log(risks)
+    curve = np.polynomial.Polynomial.fit(x, y, 2)
+    roots = curve.deriv().roots()
+    place = float(np.clip(roots[0].real, x[0], x[-1])) if len(roots) else float(x[np.argmin(y)])
     return math.exp(place), math.exp(float(curve(place)))
-
-
-def _left_out(spectrum: PowerLaw, source: PowerLaw, size: float) -> float:
-    """A_p, the sum of lambda_j source_j beyond the features of a model."""
-    tail = power_sums(spectrum.exponent + source.exponent, size + 1, math.inf)
-    return spectrum.scale * source.scale * float(tail)
 
 
 def _budgets(compute: ArrayLike, batch_size: int) -> FloatArray:

@@ -30,8 +30,6 @@ from reshuffle.simulation import simulate, single_run
 
 REFUSALS = (ValueError, TypeError, ArithmeticError, BudgetError, MemoryError)
 """Exceptions that refuse an answer; all others are bugs and are not caught."""
-_HOPELESS = 10.0
-"""Growth of a diverging mean from which on it is infinite: drawn orders know no digit of it."""
 _WATCHED, _BEYOND = 5, 1e4
 """Epochs of a single run, and the size of its predictions over its first residuals that tells of divergence."""
 _QUICKLY_DRAWN = 1e7
@@ -246,11 +244,9 @@ def _answers(metric: Metric, run: Run, epochs: FloatArray, operations: float) ->
             found = metric.diverged(growth.value, growth.most - growth.value)
             return _filled(metric, run, epochs.shape, growth.error_kind, found, _diverges(growth.value))
         # The best epoch of such a run is an early one.
-        reached = growth.value > _HOPELESS
+        reached = bool(run.has_diverged(np.ones(())))
         return _asked(metric, _at_start(run) if reached else run.relaxed, epochs, operations)
-    # A power of a large rate overflows.
-    with np.errstate(over="ignore"):
-        hopeless = (np.float64(growth.value) ** epochs > _HOPELESS) if growth else np.isnan(epochs)
+    hopeless = run.has_diverged(epochs) & (growth is not None)
     is_zero, finite = (epochs == 0) & (growth is not None), np.isfinite(epochs)
     parts: list[tuple[Any, dict[str, Answer]]] = []
     for chosen, asked in (
@@ -280,18 +276,16 @@ def _growth(run: Run) -> Rate | None:
     is_drawn = recipe.is_constant and scheme.shuffle is Shuffle.EVERY_EPOCH and not problem.stream
     if run.divergence is not None or not is_drawn or problem.n * problem.rank**2 <= _QUICKLY_DRAWN:
         return run.divergence
-    alone = run if problem.outputs is None else run.output(0)
-    plain = replace(recipe, average=None)
+    alone, when = run if problem.outputs is None else run.output(0), np.array([1.0, 1.0 + _WATCHED])
     trained = single_run(
-        alone.problem, scheme, plain, alone.start, np.array([1.0, 1.0 + _WATCHED]), run.accuracy.seed
+        alone.problem, scheme, replace(recipe, average=None), alone.start, when, run.accuracy.seed
     )
-    if not np.isfinite(trained).all():
-        return Rate(math.inf, _HOPELESS, math.inf, "estimate")
-    first, last = (norm(problem.X @ (parameters - alone.start)) for parameters in trained)
-    if last <= _BEYOND * norm(alone.problem.y - problem.X @ alone.start):
-        return None
-    rate = (last / first) ** (1 / _WATCHED)
-    return Rate(rate, _HOPELESS, math.inf, "estimate") if rate > _HOPELESS else None
+    with np.errstate(invalid="ignore", over="ignore"):
+        first, last = (norm(problem.X @ (parameters - alone.start)) for parameters in trained)
+    if not last <= _BEYOND * norm(alone.problem.y - problem.X @ alone.start):
+        rate = (last / first) ** (1 / _WATCHED) if np.isfinite(last) else math.inf
+        run.divergence = Rate(rate, 1.0, math.inf, "estimate")
+    return run.divergence
 
 
 def _diverges(rate: float) -> str:

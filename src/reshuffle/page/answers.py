@@ -1,23 +1,22 @@
-"""Tabs and their answers as data, and an answer as what the browser is sent; every text is escaped."""
+"""Tabs and answers as data, and an answer as what the browser is sent; every text is escaped."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from htmltools import Tag, TagList, tags
 
-from reshuffle._uncertainty import significant
 from reshuffle.errors import Worded
+from reshuffle.page.charts import Chart
 from reshuffle.page.inputs import Input
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-_WORDS = {"batch_size": "the batch size", "critical_step": "the largest step that converges"}
-"""Arguments of the library in the words of the page."""
+LINES = "The Python lines that compute this"
+"""Title of the program that every answer has."""
 GREW = 1e100
 """A test error beyond this diverges."""
+_WORDS = {"batch_size": "the batch size", "critical_step": "the largest step that converges"}
+"""Arguments of the library in the words of the page."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +28,9 @@ class Tab:
     name, title, question, lead : str
         In addresses, on the tab, as its heading, and two sentences on what one sees.
     module : str
-        The module of `reshuffle.page` with the functions of its stages.
+        The module of `reshuffle.page` with its function `answer(values, stage, upload) -> Answer`, which is called
+        in another process. Stage 0 answers at once; each later one replaces it, until `Answer.is_final`.
     inputs : list of Input
-    stages : list of str
-        Functions `stage(values, upload) -> Answer`, called in another process by name: the first answers at once,
-        and each of the others replaces the answer before it. `Answer.is_final` ends them.
     examples : dict
         Values worth a look, by name; the other inputs have their defaults.
     advice : str
@@ -46,7 +43,6 @@ class Tab:
     lead: str
     module: str
     inputs: Sequence[Input]
-    stages: Sequence[str]
     advice: str = "try smaller numbers"
     examples: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -55,67 +51,10 @@ class Tab:
         """The values of all inputs as the page opens."""
         return {one.name: one.default for one in self.inputs}
 
-
-@dataclass(frozen=True)
-class Axis:
-    """An axis of a chart: `key` heads its numbers in a file, `names` are the rows of a chart by category."""
-
-    label: str
-    key: str
-    is_log: bool = False
-    low: float | None = None
-    high: float | None = None
-    names: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class Series:
-    """Numbers in a chart, as a line, bars (`x` are the cuts), dots or arrows from 0 to a weight."""
-
-    key: str
-    label: str
-    x: Sequence[float]
-    y: Sequence[float]
-    colour: str = "first"
-    kind: str = "line"
-    dash: str = ""
-    width: float = 2.0
-
-
-@dataclass(frozen=True)
-class Chart:
-    """A chart that the browser draws.
-
-    Attributes
-    ----------
-    name, title : str
-        Of the files it is saved to, and above it.
-    words : str
-        Its main numbers in a sentence, for those who do not see it.
-    x, y : Axis
-    series : list of Series
-    marks : list of (float, str)
-        Places on the horizontal axis with a line and a word each.
-    handle : str
-        The input that a handle on the horizontal axis moves, if any.
-    morph : (list of float, list of list of list of float), optional
-        Positions of the handle's input, and the heights of all lines of the first chart at each: the browser
-        interpolates between them while the handle moves.
-    frames : list of list of list of float, optional
-        The `x` of all series at every moment, for a play button; `moments` names them.
-    """
-
-    name: str
-    title: str
-    words: str
-    x: Axis
-    y: Axis
-    series: Sequence[Series]
-    marks: Sequence[tuple[float, str]] = ()
-    handle: str = ""
-    morph: tuple[Sequence[float], Sequence[Sequence[Sequence[float]]]] | None = None
-    frames: Sequence[Sequence[Sequence[float]]] = ()
-    moments: Sequence[str] = ()
+    @property
+    def keys(self) -> dict[str, Input]:
+        """The inputs that an address holds, by their names there."""
+        return {f"{self.name}_{one.name}": one for one in self.inputs if one.kind != "file"}
 
 
 @dataclass(frozen=True)
@@ -129,14 +68,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a tab shows for its inputs, or in one sentence why it does not.
+    """A sentence with charts, tables and programs for the inputs of a tab, or the reason why there is none.
 
     Attributes
     ----------
-    sentence : str
-        The answer itself.
-    setting : str
-        The inputs that it belongs to, in words.
+    sentence, setting : str
+        The answer itself, and the inputs that it belongs to, in words.
     note : str
         How it was computed, if that is not all there is to know: a stand-in, an estimate.
     facts : dict
@@ -146,14 +83,10 @@ class Answer:
     charts, tables : lists
     programs : dict
         Programs to copy, by title.
-    offers : dict
-        Names of columns that the data offer to inputs, by input.
-    chosen : dict
-        What was chosen among them where nothing was requested.
-    is_final : bool
-        Whether no later stage has more to say.
-    is_refusal : bool
-        Whether there is no answer; `sentence` says why.
+    offers, chosen : dict
+        Names of columns that the data offer to inputs, and what was chosen among them where nothing was requested.
+    is_final, is_refusal : bool
+        Whether no later stage has more to say, and whether there is no answer; `sentence` says why.
     """
 
     sentence: str
@@ -191,25 +124,23 @@ def number(value: float, digits: int = 4) -> str:
     >>> number(0.512345), number(math.inf), number(math.nan)
     ('0.5123', 'diverges', 'not known')
     """
+    from reshuffle._uncertainty import significant
+
     if math.isnan(value):
         return "not known"
     return significant(value, digits) if value < GREW else "diverges"
 
 
-def numbers(values: "ArrayLike") -> list[Any]:
-    """Return numbers of any shape as lists for JSON: ten digits, None for what is not finite."""
-    import numpy as np
-
-    array = np.asarray(values, dtype=float)
-    if array.ndim:
-        return [numbers(one) for one in array]
-    return float(f"{float(array):.10g}") if np.isfinite(array) else None  # type: ignore[return-value]
+def count(value: float, what: str) -> str:
+    """Return a number of things in words: 1 epoch, 2 epochs."""
+    return f"{value:g} {what}{'s' * (value != 1)}"
 
 
 def message(answer: Answer, tab: Tab) -> dict[str, Any]:
     """Return an answer as the browser takes it: texts, charts as numbers, and elements for the rest."""
+    facts = [tags.div(tags.dt(name), tags.dd(value), class_="fact") for name, value in answer.facts.items()]
     parts = TagList(
-        _facts(answer.facts) if answer.facts else None,
+        tags.dl(facts, class_="facts") if facts else None,
         [tags.p(remark, class_="remark") for remark in answer.remarks],
         [_table(one) for one in answer.tables],
         [_program(title, text, tab.name) for title, text in answer.programs.items()],
@@ -226,29 +157,22 @@ def message(answer: Answer, tab: Tab) -> dict[str, Any]:
     }
 
 
-def _facts(facts: Mapping[str, str]) -> Tag:
-    return tags.dl(
-        [tags.div(tags.dt(name), tags.dd(value), class_="fact") for name, value in facts.items()],
-        class_="facts",
-    )
-
-
 def _table(one: Table) -> Tag:
     head = tags.tr([tags.th(heading, scope="col") for heading in one.headings])
     rows = [
         tags.tr(tags.th(first, scope="row"), [tags.td(cell) for cell in rest]) for first, *rest in one.rows
     ]
-    made = tags.table(tags.caption(one.title), tags.thead(head), tags.tbody(rows))
+    made = tags.table(tags.caption(tags.span(one.title)), tags.thead(head), tags.tbody(rows))
     # A table that is wider than the screen is moved by the arrow keys, for which it takes the focus.
     return tags.div(made, class_="scroll", tabindex="0", role="region", aria_label=one.title)
 
 
 def _program(title: str, text: str, tab: str) -> Tag:
     key = f"{tab}-{''.join(sign for sign in title.lower() if sign.isalnum())}"
-    copy = tags.button(
-        "Copy", type="button", class_="copy", data_copies=f"{key}-text", aria_label=f"Copy: {title}"
-    )
+    name = {"data_copies": f"{key}-text", "aria_label": f"Copy: {title}"}
     code = tags.pre(
         tags.code(text, id=f"{key}-text"), tabindex="0", role="region", aria_label=f"{title}, program"
     )
-    return tags.details(tags.summary(title), copy, code, id=key)
+    return tags.details(
+        tags.summary(title), tags.button("Copy", type="button", class_="copy", **name), code, id=key
+    )

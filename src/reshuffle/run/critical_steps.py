@@ -23,11 +23,19 @@ from reshuffle._budget import AT_ONCE, require_affordable
 from reshuffle._display import Displayed
 from reshuffle._linalg import eigenvalue, few_threads
 from reshuffle._progress import track
-from reshuffle._uncertainty import CONFIDENCE, ErrorKind, error_of_mean, jackknife, weakest, with_error
+from reshuffle._uncertainty import (
+    CONFIDENCE,
+    MOST_GROUPS,
+    ErrorKind,
+    error_of_mean,
+    jackknife,
+    weakest,
+    with_error,
+)
 from reshuffle.epoch import select
 from reshuffle.epoch.averaging.lattice import MOST_BATCHES, climbs
 from reshuffle.epoch.averaging.sampling import DrawnBlocks, scaled_losses
-from reshuffle.epoch.moments.drawn import CentredMaps, gain
+from reshuffle.epoch.moments.drawn import CentredMaps, gain, gain_bound
 from reshuffle.epoch.moments.matrix import epoch_flops
 from reshuffle.epoch.select import Accuracy
 from reshuffle.epoch.visits import Visits
@@ -66,6 +74,9 @@ _FEWEST_ROUNDS, _MOST_ROUNDS = 4, 64
 """Draws for each group, at a step far from the end, and near it, as far as operations allow."""
 _PAIRS = 4
 """Pairs of orders in each group whose maps tell the gain in mean square."""
+_TINY, _FAR_BELOW = 0.02, 0.4
+"""A bound on the gain of one pair of orders in each group, and its value with its error, up to which no more orders
+are drawn: where few orders weigh most the error is as large as the gain."""
 _ALL_ORDERS = Accuracy(method="exact", rtol=math.inf, budget=math.inf)
 _TRIES, _ROUNDS_OF_A_TRY = 100, 10
 """Steps that are tried, about, and rounds of second moments at each."""
@@ -85,6 +96,8 @@ class CriticalStep(Displayed, float):
         Error of the step.
     error_kind : str
         Kind of the error: "exact", "bound", "confidence 99%" or "estimate".
+    advice : str
+        Advice where the step is that of a mean over drawn orders, and single runs diverge before it; else empty.
 
     >>> step = CriticalStep(0.5, 0.01, "estimate")
     >>> step, 2 * step, step.error
@@ -95,21 +108,25 @@ class CriticalStep(Displayed, float):
 
     error: float
     error_kind: ErrorKind
+    advice: str
 
-    def __new__(cls, value: float, error: float = 0.0, error_kind: ErrorKind = "exact") -> "CriticalStep":
+    def __new__(
+        cls, value: float, error: float = 0.0, error_kind: ErrorKind = "exact", advice: str = ""
+    ) -> "CriticalStep":
         """Exact unless an error is given."""
         made = super().__new__(cls, value)
-        made.error, made.error_kind = error, error_kind
+        made.error, made.error_kind, made.advice = error, error_kind, advice
         return made
 
-    def __reduce__(self) -> tuple[type, tuple[float, float, ErrorKind]]:
-        return CriticalStep, (float(self), self.error, self.error_kind)
+    def __reduce__(self) -> tuple[type, tuple[float, float, ErrorKind, str]]:
+        return CriticalStep, (float(self), self.error, self.error_kind, self.advice)
 
     def _columns(self) -> dict[str, Any]:
         return {"learning_rate": float(self), "error": self.error, "error_kind": self.error_kind}
 
     def __repr__(self) -> str:
-        return with_error(float(self), self.error, self.error_kind) if self.error else float.__repr__(self)
+        value = with_error(float(self), self.error, self.error_kind) if self.error else float.__repr__(self)
+        return f"{value}; {self.advice}" if self.advice else value
 
     __str__ = __repr__
 
@@ -186,17 +203,28 @@ def critical_step(
     # sqrt(step w) >= pi / B; drawn ones differ from epoch to epoch.
     exact_start = drawn_start / scheme.steps(problem.n) ** 2 if made.momentum else drawn_start
     drawn = {"growth": COARSE_GROWTH, "precision": _DRAWN_PRECISION}
-    if of_mean is None and (is_symmetric or _is_drawn(at_rest, of_square=False)):
+    mean_is_drawn = of_mean is None and (is_symmetric or _is_drawn(at_rest, of_square=False))
+    orders_differ = _orders_differ(at_rest, is_symmetric)
+    wants_square = mean_square and orders_differ
+    square, found = cache(_drawn_square(at_rest)), None
+    if wants_square and mean_is_drawn and _is_drawn(at_rest, of_square=True):
+        # The gain is infinite where the mean of the same orders diverges: before that the mean need not be known.
+        found = first_crossing(square, drawn_start, **drawn)
+        if math.isfinite(square(found + min(found.error, found)).value):
+            return found
+    if mean_is_drawn:
         of_mean = first_crossing(_drawn_rate(at_rest, is_symmetric), drawn_start, **drawn)
     if of_mean is None:
         of_mean = first_crossing(_exact_rate(at_rest), exact_start, precision=_PRECISION)
-    if not mean_square or not _orders_differ(at_rest, is_symmetric):
-        return of_mean
     mean = float(of_mean)
+    if not wants_square:
+        if mean_is_drawn and orders_differ and square(mean).least >= 1:
+            of_mean.advice = "single runs diverge at a smaller step: ask for mean_square=True"
+        return of_mean
     if not _is_drawn(at_rest, of_square=True):
         return first_crossing(_exact_square(at_rest), exact_start, mean, precision=_MEAN_SQUARE_PRECISION)
-    last = mean + min(of_mean.error, mean / 2)
-    found = first_crossing(_drawn_square(at_rest), drawn_start, last, **drawn)
+    if found is None:
+        found = first_crossing(square, drawn_start, mean + min(of_mean.error, mean / 2), **drawn)
     if found < mean:
         return found
     # Single runs never converge where their mean does not.
@@ -343,22 +371,42 @@ def _drawn_square(at_rest: AffineTrajectory) -> RateAt:
     """Gain of the spread by drawn orders less their mean: at the end of stability it is one, too.
 
     A mean of positive numbers, most of which are far below it: where its error is as large as itself it is off by a
-    factor.
+    factor. Far below one few orders suffice.
     """
+    matrix: FloatArray | None = None
+    reached = math.inf
 
     def rate(step: float) -> Rate:
+        nonlocal matrix, reached
         run = _with_step(at_rest, step)
         orders = _drawn(run)
         roots = np.sqrt(orders.visits.left) * np.sqrt(orders.visits.right)
-        scales = np.outer(roots, roots)
-        mean = orders.kernels(int(np.clip(_OF_BLOCKS / orders.flops, 1, _FEWEST_ROUNDS))).mean(axis=0)
-        with np.errstate(over="ignore", invalid="ignore"):
-            maps = scales * (mean - orders.single(_PAIRS))
-        if not (run.converges_outside and np.isfinite(maps).all()):
-            return _UNBOUNDED
-        mean, nothing = np.eye(len(mean)) - scales * mean, np.zeros((len(maps), 0))
-        with few_threads(len(mean)):
-            known = gain(CentredMaps(mean, maps.swapaxes(1, 2), nothing, nothing, nothing, nothing))
+        scales, nothing = np.outer(roots, roots), np.zeros((MOST_GROUPS, 0))
+
+        def centred(rounds: int, pairs: int) -> CentredMaps | None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                mean = orders.kernels(rounds).mean(axis=0)
+                maps = scales * (mean - orders.single(pairs))
+            if not (run.converges_outside and np.isfinite(maps).all()):
+                return None
+            loss, side_by_side = scales * mean, np.ascontiguousarray(maps.swapaxes(1, 2))
+            return CentredMaps(np.eye(len(loss)) - loss, side_by_side, nothing, nothing, nothing, nothing)
+
+        all_rounds = int(np.clip(_OF_BLOCKS / orders.flops, 1, _FEWEST_ROUNDS))
+        for rounds, pairs in ((1, 1), (all_rounds, _PAIRS)) if step < reached else ((all_rounds, _PAIRS),):
+            maps = centred(rounds, pairs)
+            if maps is None:
+                return _UNBOUNDED
+            with few_threads(len(maps.mean)):
+                if pairs < _PAIRS:
+                    bound = gain_bound(maps, _TINY, 2, matrix)
+                    if bound.upper < _TINY:
+                        matrix = bound.matrix
+                        return Rate(bound.upper, 0.0, _NEAR, CONFIDENCE)
+                known = gain(maps)
+            if known.error < known.value and known.value + known.error < _FAR_BELOW:
+                break
+            reached = min(reached, step)
         most = known.value + known.error
         least = known.value * known.value / most if 0 < known.value < math.inf else known.value
         return Rate(known.value, least, most, CONFIDENCE)

@@ -25,7 +25,7 @@ from reshuffle._uncertainty import MOST_GROUPS, error_of_mean, further_rounds
 from reshuffle.epoch.averaging.sampling import Orders, follow_each, stacked_pairs
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.lattice import is_stationary
-from reshuffle.epoch.moments.stationary import Lyapunov, limit_of, perron
+from reshuffle.epoch.moments.stationary import Enclosure, Lyapunov, limit_of, perron, positive_radius
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs
 
@@ -46,6 +46,8 @@ _UNCHANGED = 1e-13
 """Relative change in an epoch below which the next ones are not worth their time."""
 _SETTLED = 1e-7
 """Relative change in a round below which a limit, which is known to a percent, is reached."""
+_RADIUS_TOLERANCE = 1e-3
+"""Relative accuracy of a radius of drawn maps, which is known to some percent."""
 _NEW_EPOCHS = 30
 """Epochs after which nearly all that a linear map does to the moments of later ones is known."""
 _MOST_BYTES = 2e9
@@ -521,30 +523,43 @@ def gain(maps: CentredMaps) -> Radius:
     return _unbiased(maps, through) if through.exists else Radius(np.inf, 0.0)
 
 
+def gain_bound(maps: CentredMaps, decided: float, rounds: int, start: FloatArray | None = None) -> Enclosure:
+    """Bounds on the gain of drawn maps: only which side of `decided` it is on, in so many rounds."""
+    through = Lyapunov(np.eye(len(maps.mean)) - maps.mean)
+    if not through.exists:
+        return Enclosure(np.inf, np.inf, np.inf)
+
+    def positive(matrix: FloatArray) -> FloatArray:
+        return through.solve(maps.of_groups(matrix).mean(axis=0))
+
+    return positive_radius(positive, len(maps.mean), decided, rounds=rounds, start=start)
+
+
 def _unbiased(maps: CentredMaps, through: Lyapunov | None) -> Radius:
-    """The radius less its bias, which is as large as what halves of the draws differ by."""
-    value, moved = _radius(maps, through)
-    half = len(maps.maps) // 2
-    halves = [_radius(maps.some(part), through)[0] for part in (slice(half), slice(half, None))]
-    bias = float(np.mean(halves)) - value
-    return Radius(max(value - bias, 0.0), float(error_of_mean(moved)) + abs(bias))
+    """The rate, or the gain if the powers of Abar are summed by `through`, less its bias.
 
+    That is as large as what halves of the draws differ by.
+    """
+    mean, half = maps.mean, len(maps.maps) // 2
 
-def _radius(maps: CentredMaps, through: Lyapunov | None) -> tuple[float, FloatArray]:
-    """The rate, or the gain if the powers of Abar are summed, and what each group makes of it to first order."""
-    mean = maps.mean
+    def radius(some: CentredMaps, start: FloatArray | None = None) -> tuple[float, FloatArray]:
+        def forth(matrix: FloatArray) -> FloatArray:
+            added = some.of_groups(matrix).mean(axis=0)
+            return np.asarray(mean @ matrix @ mean.T + added if through is None else through.solve(added))
 
-    def forth(matrix: FloatArray) -> FloatArray:
-        added = maps.of_groups(matrix).mean(axis=0)
-        return np.asarray(mean @ matrix @ mean.T + added if through is None else through.solve(added))
+        return perron(forth, len(mean), _RADIUS_TOLERANCE, start)
 
     def back(matrix: FloatArray) -> FloatArray:
         if through is None:
             return mean.T @ matrix @ mean + maps.weighed(matrix)
         return maps.weighed(through.adjoint(matrix))
 
-    value, right, left = perron(forth, back, len(mean))
+    value, right = radius(maps)
+    _, left = perron(back, len(mean), _RADIUS_TOLERANCE)
     # A radius moves by <left, dE(right)> / <left, right>.
     size, weights = float(np.vdot(left, right)), left if through is None else through.adjoint(left)
     added = maps.of_groups(right).reshape(len(maps.maps), -1) @ weights.ravel()
-    return value, np.asarray(added / size) if size else np.zeros(len(added))
+    halves = [radius(maps.some(part), right)[0] for part in (slice(half), slice(half, None))]
+    bias = float(np.mean(halves)) - value
+    error = float(error_of_mean(added / size)) if size else 0.0
+    return Radius(max(value - bias, 0.0), error + abs(bias))

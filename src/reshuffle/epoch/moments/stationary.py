@@ -45,7 +45,8 @@ _NOTHING = 1e-12
 """Relative size of what rounding makes of nothing."""
 _WRITTEN_OUT = 200
 """Entries of a symmetric matrix up to which all eigenvalues of a map of them are found."""
-_KRYLOV = 24
+_KRYLOV, _FEWEST_VECTORS = 24, 6
+"""Vectors of a Krylov space at a tolerance of 1e-9, and at the largest."""
 
 
 class Lyapunov:
@@ -250,32 +251,44 @@ def positive_radius(
     return Enclosure(min(lower, upper), min(max(estimate, lower), upper), upper, matrix)
 
 
-def perron(forth: Map, back: Map, dimension: int) -> tuple[float, FloatArray, FloatArray]:
-    """The spectral radius of a positive map of symmetric matrices (d, d), and its right and left eigenmatrices.
+def perron(
+    of: Map, dimension: int, tolerance: float = 1e-9, start: FloatArray | None = None
+) -> tuple[float, FloatArray]:
+    """The spectral radius of a positive map of symmetric matrices (d, d), and its eigenmatrix.
 
-    It is the eigenvalue with the largest real part (Krein and Rutman). `back` is the adjoint of `forth` for the
-    trace of products, and is not used for small matrices.
+    It is the eigenvalue with the largest real part (Krein and Rutman), to the relative `tolerance`; a `start` near
+    the eigenmatrix saves time.
 
-    >>> value, right, left = perron(lambda M: M / 2, lambda M: M / 2, 1)
-    >>> value, abs(right).item(), abs(left).item()
-    (0.5, 1.0, 1.0)
+    >>> value, matrix = perron(lambda M: M / 2, 1)
+    >>> value, abs(matrix).item()
+    (0.5, 1.0)
     """
     # Entries off the diagonal count twice in the trace of a product.
     packing = Packing(np.sqrt(2 - np.eye(dimension)))
 
-    def packed(of: Map) -> Map:
-        return lambda entries: packing.packed(of(packing.unpacked(entries)))
+    def packed(entries: FloatArray) -> FloatArray:
+        return packing.packed(of(packing.unpacked(entries)))
 
     if packing.size <= _WRITTEN_OUT:
-        written = np.array([packed(forth)(unit) for unit in np.eye(packing.size)]).T
-        values, lefts, rights = scipy.linalg.eig(written, left=True, check_finite=False)
+        written = np.array([packed(unit) for unit in np.eye(packing.size)]).T
+        values, vectors = scipy.linalg.eig(written, check_finite=False)
         place = int(np.argmax(values.real))
-        right, left = (packing.unpacked(some[:, place].real) for some in (rights, lefts))
-        return float(values[place].real), right, left
-    start = packing.packed(np.eye(dimension))
-    value, right = _largest(packed(forth), start)
-    _, left = _largest(packed(back), start)
-    return value, packing.unpacked(right), packing.unpacked(left)
+        return float(values[place].real), packing.unpacked(vectors[:, place].real)
+    operator = LinearOperator((packing.size, packing.size), matvec=packed, dtype=np.float64)
+    begin = packing.packed(np.eye(dimension) if start is None else start)
+    vectors_at_once = max(_FEWEST_VECTORS, int(_KRYLOV * np.log(tolerance) / np.log(1e-9)))
+    found: AnyArray
+    try:
+        values, found = eigs(
+            operator, k=1, which="LR", v0=begin, ncv=vectors_at_once, tol=tolerance, maxiter=50
+        )
+    except ArpackNoConvergence as unfinished:
+        values, found = np.asarray(unfinished.eigenvalues), np.asarray(unfinished.eigenvectors)
+        if not len(values):
+            raise ArithmeticError(
+                "the spectral radius of the second moments did not converge; try a smaller step, or a penalty."
+            ) from None
+    return float(values[0].real), packing.unpacked(np.asarray(found[:, 0].real))
 
 
 class Packing:
@@ -301,21 +314,6 @@ class Packing:
         return np.asarray((matrix + np.triu(matrix, 1).T) / self._scales)
 
 
-def _largest(of: Map, start: FloatArray) -> tuple[float, FloatArray]:
-    operator = LinearOperator((len(start), len(start)), matvec=of, dtype=np.float64)
-    try:
-        values: AnyArray
-        vectors: AnyArray
-        values, vectors = eigs(operator, k=1, which="LR", v0=start, ncv=_KRYLOV, tol=1e-9, maxiter=50)
-    except ArpackNoConvergence as unfinished:
-        values, vectors = np.asarray(unfinished.eigenvalues), np.asarray(unfinished.eigenvectors)
-        if not len(values):
-            raise ArithmeticError(
-                "the spectral radius of the second moments did not converge; try a smaller step, or a penalty."
-            ) from None
-    return float(values[0].real), np.asarray(vectors[:, 0].real)
-
-
 def eigenmatrix(positive: Map, dimension: int) -> FloatArray:
     """A definite matrix (d, d) next to one that a positive map multiplies by its spectral radius; for small ones.
 
@@ -323,7 +321,7 @@ def eigenmatrix(positive: Map, dimension: int) -> FloatArray:
     array([[1., 0.],
            [0., 0.]])
     """
-    _, matrix, _ = perron(positive, positive, dimension)
+    _, matrix = perron(positive, dimension)
     return _definite(matrix if np.trace(matrix) > 0 else -matrix)
 
 
