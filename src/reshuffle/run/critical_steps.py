@@ -46,7 +46,7 @@ from reshuffle.run import critical_polynomials
 from reshuffle.run.critical_polynomials import BUDGET
 from reshuffle.run.mean_square import is_stable
 from reshuffle.run.trajectory import AffineTrajectory
-from reshuffle.schemes import FullBatch, RandomReshuffling, SampleReshuffling, base
+from reshuffle.schemes import FullBatch, RandomReshuffling, base
 from reshuffle.schemes.base import Scheme, Shuffle
 
 GROWTH, COARSE_GROWTH = 1.02, 1.1
@@ -183,7 +183,7 @@ def critical_step(
     (True, 'confidence 99%')
     """
     given, whole = checked_problem(problem), base.scheme_of(scheme)
-    if given.stream is not None and isinstance(whole, SampleReshuffling) and not mean_square:
+    if given.stream is not None and whole.with_independent_steps is not whole and not mean_square:
         recipe_given = {"penalty": penalty, "momentum": momentum, "nesterov": nesterov}
         return _of_dealt_samples(given, whole, unpenalized=unpenalized, **recipe_given)
     problem, scheme = base.fitted(given, whole)

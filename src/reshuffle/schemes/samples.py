@@ -83,8 +83,7 @@ class SampleReshuffling(ShuffledUnits):
     most_alone = math.inf
 
     @property
-    def with_independent_steps(self) -> "SampleWithReplacement":
-        """As many steps of as many rows, drawn independently of each other."""
+    def with_independent_steps(self) -> Scheme:
         made = SampleWithReplacement(batch_size=1)
         vars(made).update(batches=self.batches, batch_size=self.batch_size, drop_last=self.drop_last)
         return made
