@@ -35,7 +35,7 @@ _FILES = HTMLDependency(
 def application(quick: Pool, thorough: Pool) -> App:
     """Return the page; first stages are computed by one pool, all others by another."""
 
-    def server(inputs: Inputs, _outputs: Outputs, session: Session) -> None:
+    def server(inputs: Inputs, _: Outputs, session: Session) -> None:
         serve_session(inputs, session, quick, thorough)
 
     return App(page, server, bookmark_store="url")

@@ -40,7 +40,8 @@ TAB = Tab(
     },
 )  # fmt: skip
 LAST = 1000
-"""Epochs."""
+EPOCHS = sorted({round(LAST ** (k / 59)) for k in range(60)})
+"""Epochs of the first chart, evenly spaced on its axis: `np.unique(np.geomspace(1, LAST, 60).round())`."""
 _CLOSED = 2
 """Batches up to which the limit has a closed form, and a curve takes 0.05 s; with more, 0.3 to 0.9 s."""
 _ROWS, _ROWS_OF_MANY, _FEW_BATCHES = 100, 60, 4
@@ -91,7 +92,7 @@ def answer(values: Mapping[str, Any], stage: int, upload: None = None) -> Answer
         curve = asymptotics.learning_curve(aspect, alpha, batches, noise=noise)
         law = line(of_epoch, *plotting.spectrum_points(curve.spectrum), "second", key="", dash="")
         spectrum, program = [law] if batches > 1 else [], _LIMIT_PROGRAM.format_map(values)
-    risk, limit = curve.risk(_epochs()), float(curve.risk(math.inf).total)
+    risk, limit = curve.risk(EPOCHS), float(curve.risk(math.inf).total)
     if momentum and not stage:
         place = int(np.argmin(risk.total))
         best = rs.BestEpoch(float(risk.epochs[place]), float(risk.total[place]), math.nan)
@@ -167,13 +168,6 @@ def _threshold(aspect: float, batches: int, momentum: float) -> float | None:
     return batches * float(rs.critical_step(run.problem, run.scheme, momentum=momentum))
 
 
-@lru_cache(maxsize=1)
-def _epochs() -> "FloatArray":
-    import numpy as np
-
-    return np.unique(np.geomspace(1, LAST, 60).round())
-
-
 def _risk_chart(
     risk: "rs.Risk | asymptotics.LimitingRisk", best: "rs.BestEpoch", diverges: bool, setting: str
 ) -> Chart:
@@ -212,7 +206,7 @@ def _steps_chart(
     # The noise scales one part alone, so that all noises share the curves.
     bias, variance, frozen, cross = parts * np.array([1.0, noise**2, 1.0, 1.0])[:, None, None]
     total = bias + variance + frozen + cross
-    stopped, ten = total.min(axis=1), total[:, np.argmin(np.abs(_epochs() - 10))]
+    stopped, ten = total.min(axis=1), total[:, EPOCHS.index(10)]
     series = [
         line("stopped in time", steps, stopped, "first"),
         line("after 10 epochs", steps, ten, "third"),
@@ -254,10 +248,10 @@ def _curves(
     risks: list[Any] = []
     for alpha in steps.tolist():
         if momentum:
-            risks.append(_drawn(aspect, 1.0, alpha, batches, momentum).risk(_epochs()))
+            risks.append(_drawn(aspect, 1.0, alpha, batches, momentum).risk(EPOCHS))
         else:
-            risks.append(asymptotics.learning_curve(aspect, alpha, batches, noise=1.0).risk(_epochs()))
-    names, shape = ("bias", "variance", "frozen", "cross"), _epochs().shape
+            risks.append(asymptotics.learning_curve(aspect, alpha, batches, noise=1.0).risk(EPOCHS))
+    names, shape = ("bias", "variance", "frozen", "cross"), len(EPOCHS)
     return steps, np.array([[np.broadcast_to(getattr(one, name), shape) for one in risks] for name in names])
 
 

@@ -36,10 +36,10 @@ TAB = Tab(
     },
 )  # fmt: skip
 SCHEMES = {
-    "samples reshuffled": "SampleReshuffling",  # torch's shuffle=True
+    "samples reshuffled": "SampleReshuffling",
     "batches reshuffled": "RandomReshuffling",
     "shuffled once": "ShuffleOnce",
-    "never shuffled": "Cyclic",  # torch's shuffle=False
+    "never shuffled": "Cyclic",
     "batches drawn": "WithReplacement",
     "samples drawn": "SampleWithReplacement",
     "fresh subsets": "SampleSubsets",
@@ -106,6 +106,7 @@ def answer(values: Mapping[str, Any], stage: int, upload: None = None) -> Answer
         name: single_run_risks(problem, scheme, alpha=alpha, epochs=when, runs=_RUNS)
         for name, scheme in every.items()
     }
+    lines = "\n".join(f'    "{name}": rs.{kind}(batch_size={size}),' for name, kind in SCHEMES.items())
     shown = (_FULL, "samples reshuffled", "never shuffled", "samples drawn")
     return Answer(
         _sentence({name: row["total"] for name, row in rows.items()}),
@@ -116,7 +117,7 @@ def answer(values: Mapping[str, Any], stage: int, upload: None = None) -> Answer
         remarks,
         _charts(risks, when),
         [_table(rows, epochs)],
-        {LINES: _PROGRAM.format(size=size, accuracy=_ACCURACY, **values)},
+        {LINES: _PROGRAM.format(schemes=lines, accuracy=_ACCURACY, **values)},
         is_final=bool(stage),
     )
 
@@ -192,14 +193,8 @@ import reshuffle as rs
 from reshuffle.simulation import single_run_risks
 
 problem = rs.gaussian({rows}, {columns}, noise={noise:g}, seed={seed})
-schemes = {{
-    "samples reshuffled": rs.SampleReshuffling(batch_size={size}),     # torch's shuffle=True
-    "batches reshuffled": rs.RandomReshuffling(batch_size={size}),
-    "shuffled once": rs.ShuffleOnce(batch_size={size}),
-    "never shuffled": rs.Cyclic(batch_size={size}),                    # torch's shuffle=False
-    "batches drawn": rs.WithReplacement(batch_size={size}),
-    "samples drawn": rs.SampleWithReplacement(batch_size={size}),
-    "fresh subsets": rs.SampleSubsets(batch_size={size}),
+schemes = {{  # torch's shuffle=True is "samples reshuffled", and shuffle=False "never shuffled"
+{schemes}
 }}
 found = rs.compare_schemes(problem, schemes, alpha={alpha:g}, epochs={epochs}, rtol={accuracy:g}, thresholds=False)
 print(found)
