@@ -31,7 +31,7 @@ from reshuffle.free.moments import is_polynomial
 from reshuffle.free.progress import SINGLE_THREAD
 from reshuffle.free.solver.atoms import atoms as atoms_of
 from reshuffle.free.solver.continuation import ROUNDING, Resolved, follow, land
-from reshuffle.free.solver.system import State, System, sandwich, solve
+from reshuffle.free.solver.system import State, System, dense_solve, sandwich, solve
 from reshuffle.free.spectrum import Engine, require_invertible
 
 if TYPE_CHECKING:
@@ -141,16 +141,14 @@ class Brown:
         self.expression = expression
         self._system = Hermitised(expression)
 
-    def _points(self, z: ArrayLike) -> tuple["Plane", tuple[int, ...]]:
+    def _points(self, z: ArrayLike) -> "Plane":
         points = complex_points("z", z)
-        return self._system.points(points.ravel()), points.shape
+        return Plane(*(field.reshape(points.shape) for field in self._system.points(points.ravel())))
 
     def resolve(self, z: ArrayLike) -> Resolved:
         """Return the density at z with error estimates and convergence flags."""
-        found, shape = self._points(z)
-        return Resolved(
-            found.density.reshape(shape), found.error.reshape(shape), found.converged.reshape(shape)
-        )
+        found = self._points(z)
+        return Resolved(found.density, found.error, found.converged)
 
     def density(self, z: ArrayLike) -> Real:
         """Return the density at z per unit of area, nan where it could not be found."""
@@ -158,13 +156,12 @@ class Brown:
 
     def potential_derivative(self, z: ArrayLike) -> Complex:
         """Return ``integral dmu(w)/(z - w)``, with the shape of z: ``tau((z - p)^-1)`` outside the spectrum."""
-        found, shape = self._points(z)
-        return found.potential.reshape(shape)
+        return self._points(z).potential
 
     def contains(self, z: ArrayLike) -> NDArray[np.bool_]:
         """Return whether z lies inside the support's interior, False where the solver failed."""
-        found, shape = self._points(z)
-        return np.asarray((found.depth > 1e-9 / self._system.factor) & found.converged).reshape(shape)
+        found = self._points(z)
+        return np.asarray((found.depth > 1e-9 / self._system.factor) & found.converged)
 
     def matrix(self, size: int, seed: int | None = 0) -> Complex:
         """Return the expression at random matrices of ``size``, drawn with ``seed``."""
@@ -224,19 +221,14 @@ class Brown:
         z = radii[:, None] * ANGLES
         # In every direction z g(z) is the same number: the mass inside the circle.
         masses = self.potential_derivative(z) * z
-        spread = (
-            np.nanmax(masses.real, axis=1)
-            - np.nanmin(masses.real, axis=1)
-            + np.nanmax(np.abs(masses.imag), axis=1)
-        )
-        return bool(np.max(spread) < 1e-6)
+        spread = np.nanmax(masses.real, axis=1) - np.nanmin(masses.real, axis=1)
+        return bool(np.max(spread + np.nanmax(np.abs(masses.imag), axis=1)) < 1e-6)
 
     def _require_radial(self) -> None:
         if not self.is_radial:
             raise ValueError(
-                f"the Brown measure of {self.expression!r} changes under rotations, so that it has no"
-                f" radial profile;"
-                " use density(z) and grid()"
+                f"the Brown measure of {self.expression!r} changes under rotations, so that it has no radial"
+                " profile; use density(z) and grid()"
             )
 
     def radial_cdf(self, r: ArrayLike) -> Real:
@@ -275,7 +267,7 @@ class Brown:
         width, edge = 2 * (inside - outside), inside
         for reach in (1.0, 0.5, 0.2):
             points = edge + reach * width * (1.02 - np.cos(np.pi * (np.arange(24) + 0.5) / 24)) / 2
-            squares = self._points(points)[0].depth ** 2
+            squares = self._points(points).depth ** 2
             good = squares > 0
             if good.sum() < 16:
                 break
@@ -309,14 +301,9 @@ class Brown:
             raise ConvergenceError(
                 f"the Brown measure of {self.expression!r} has no density on a grid; see atoms"
             )
-        columns, rows = np.flatnonzero(inside.any(axis=0)), np.flatnonzero(inside.any(axis=1))
+        x, y = found.x[inside.any(axis=0)], found.y[inside.any(axis=1)]
         half_x, half_y = (found.x[1] - found.x[0]) / 2, (found.y[1] - found.y[0]) / 2
-        return (
-            float(found.x[columns[0]] - half_x),
-            float(found.x[columns[-1]] + half_x),
-            float(found.y[rows[0]] - half_y),
-            float(found.y[rows[-1]] + half_y),
-        )
+        return float(x[0] - half_x), float(x[-1] + half_x), float(y[0] - half_y), float(y[-1] + half_y)
 
     def plot(
         self, ax: "Axes | None" = None, *, sample: int | None = None, seed: int | None = 0, points: int = 60
@@ -352,13 +339,8 @@ class Brown:
 class Plane(NamedTuple):
     """Solutions at points z of the plane, each field of shape (points,).
 
-    Attributes
-    ----------
-    potential : complex
-        ``g(z) = d/dz`` of the logarithmic potential, ``tau((z - p)^-1)`` outside the spectrum.
-    density : the density of the Brown measure; error : its estimated error, inf where it failed.
-    depth : the imaginary part of the hermitised resolvent, zero outside the support.
-    converged : flags.
+    ``potential`` is d/dz of the logarithmic potential, ``tau((z - p)^-1)`` outside the spectrum; ``depth`` is the
+    imaginary part of the hermitised resolvent, zero outside the support; ``error`` that of the density, or inf.
     """
 
     potential: Complex
@@ -378,12 +360,7 @@ class Plane(NamedTuple):
 
 
 class Hermitised(System):
-    """The joint system of ``(i e - [[0, z - p], [(z - p)*, 0]])^-1``, with z in the place of a base point.
-
-    Parameters
-    ----------
-    expression : p, of any kind.
-    """
+    """The joint system of ``(i e - [[0, z - p], [(z - p)*, 0]])^-1`` for any p; z takes the place of a base."""
 
     def __init__(self, expression: Expression):
         if expression.dimension == 1:
@@ -456,23 +433,14 @@ class Hermitised(System):
     def solve(self, state: State, right: Complex, value: Complex, gradient: Complex) -> Complex:
         """Return x with ``(1 - D) x = right`` and ``gradient . x = -value``: on the plane itself 1 - D is singular.
 
-        There the two diagonal blocks may be scaled by inverse numbers; that their traces are equal picks
-        one solution.
-        ``right`` has shape (points, sides, unknowns), ``value`` (points, sides).
+        There the two diagonal blocks may be scaled by inverse numbers; that their traces are equal picks one
+        solution. ``right`` has shape (points, sides, unknowns), ``value`` (points, sides).
         """
         size = np.maximum(np.linalg.norm(gradient, axis=1), 1e-300)[:, None]
         row = gradient / size
         column = row.conj()
         matrix = np.eye(self.unknowns) - self.jacobian(state) + column[:, :, None] * row[:, None, :]
-        sides = right - (value / size)[:, :, None] * column[:, None, :]
-        failed = np.asarray(~(np.isfinite(matrix).all(axis=(1, 2)) & np.isfinite(sides).all(axis=(1, 2))))
-        matrix[failed], sides[failed] = np.eye(self.unknowns), np.nan
-        columns = sides.transpose(0, 2, 1)
-        try:
-            answer = np.linalg.solve(matrix, columns)
-        except np.linalg.LinAlgError:
-            answer = np.linalg.pinv(matrix) @ columns
-        return np.asarray(answer.transpose(0, 2, 1))
+        return dense_solve(matrix, right - (value / size)[:, :, None] * column[:, None, :])
 
     def points(self, z: Complex) -> Plane:
         """Return the solutions at points z (points,)."""
@@ -507,10 +475,8 @@ class Hermitised(System):
                 near = known[cKDTree(places).query(wanted, k=NEIGHBOURS)[1]]
                 steps = z[near] - z[level][:, None]
                 # The plane through the neighbours, at the point itself.
-                weights = np.linalg.pinv(np.stack([np.ones(steps.shape), steps.real, steps.imag], axis=2))[
-                    :, 0
-                ]
-                guess = np.einsum("nk,nku->nu", weights, unknowns[near])
+                affine = np.stack([np.ones(steps.shape), steps.real, steps.imag], axis=2)
+                guess = np.einsum("nk,nku->nu", np.linalg.pinv(affine)[:, 0], unknowns[near])
                 spread = WITHIN * np.linalg.norm(unknowns[near] - guess[:, None], axis=2).max(axis=1)
                 for k in range(0, len(level), together):
                     part = slice(k, k + together)
@@ -529,22 +495,8 @@ class Hermitised(System):
         In a hole all of the resolvent vanishes, and the unknowns are infinite. The error is the difference
         of the two; the answer is extrapolated, and is closer.
         """
-        far, near = self._lowered(z, start, reached)
-        # Outside the support the depth is in proportion to the height, and the rest moves with its square.
-        outside = np.abs(near.depth / far.depth - 0.5) < 0.1
-        weight = np.where(outside, 1 / 3, 1.0)
-        density, potential = (
-            a + weight * (a - b) for a, b in ((near.density, far.density), (near.potential, far.potential))
-        )
-        error = np.abs(near.density - far.density) + near.error
-        good = near.converged & far.converged & (error < 1e-3 / self.factor**2)
-        return Plane.of(potential, density, np.where(outside, 0.0, 2 * near.depth - far.depth), error, good)
-
-    def _lowered(self, z: Complex, start: Complex, reached: NDArray[np.bool_]) -> list[Plane]:
-        """Return the solutions at twice the lowest height and at the lowest, by steps down from the usual one.
-
-        In a hole the unknowns are nearly powers of the height. What gets lost is followed from the top.
-        """
+        # By steps down to twice the lowest height and to the lowest. In a hole the unknowns are nearly powers of
+        # the height; what gets lost is followed from the top.
         self.height = HEIGHT
         with np.errstate(all="ignore"):
             state = self.evaluate(self.base(z, np.zeros(len(z))), start)
@@ -567,7 +519,16 @@ class Hermitised(System):
                     solved = follow(self, z[~there], self.corner)
                     unknowns[~there], there[~there] = solved.unknowns, solved.converged
                 found.append(self._differentiated(z, unknowns, there))
-        return found
+        far, near = found
+        # Outside the support the depth is in proportion to the height, and the rest moves with its square.
+        outside = np.abs(near.depth / far.depth - 0.5) < 0.1
+        weight = np.where(outside, 1 / 3, 1.0)
+        density, potential = (
+            a + weight * (a - b) for a, b in ((near.density, far.density), (near.potential, far.potential))
+        )
+        error = np.abs(near.density - far.density) + near.error
+        good = near.converged & far.converged & (error < 1e-3 / self.factor**2)
+        return Plane.of(potential, density, np.where(outside, 0.0, 2 * near.depth - far.depth), error, good)
 
     def _points(self, z: Complex, start: Complex, reached: NDArray[np.bool_]) -> Plane:
         """Return the solutions on the plane, from unknowns above it."""
@@ -575,20 +536,9 @@ class Hermitised(System):
         with np.errstate(all="ignore"):
             lifted = self._entry(self.evaluate(self.base(z, np.zeros(len(z))), start).resolvent)
         self.height = 0.0
-        unknowns, moved = self._landed(z, start)
-        landed = self._differentiated(z, unknowns, reached & np.isfinite(moved))
-        # The path to the plane is short: what is far from where it started is another solution.
-        near = np.abs(landed.potential - lifted) < 0.1 * (np.abs(lifted) + 1 / self.factor)
-        good = reached & landed.converged & near & (moved < 1e-6) & (landed.depth > -1e-6 / self.factor)
-        error = landed.error + np.where(good, moved, np.inf) * (np.abs(landed.density) + 1 / self.factor**2)
-        return Plane.of(landed.potential, landed.density, landed.depth, error, good)
-
-    def _landed(self, z: Complex, unknowns: Complex) -> tuple[Complex, Real]:
-        """Return the unknowns on the plane, by Newton's method, and how far its last step went."""
-        base = self.base(z, np.zeros(len(z)))
-        x = np.where(np.isfinite(unknowns), unknowns, 0.0)
-        last = np.full(len(z), np.inf)
-        open_ = np.arange(len(z))
+        base, x = self.base(z, np.zeros(len(z))), np.where(np.isfinite(start), start, 0.0)
+        # Newton's method, and how far its last step went.
+        moved, open_ = np.full(len(z), np.inf), np.arange(len(z))
         with np.errstate(all="ignore"):
             for _ in range(STEPS):
                 progress.step()
@@ -597,11 +547,17 @@ class Hermitised(System):
                 right = (state.image - x[open_])[:, None]
                 change = self.solve(state, right, value[:, None], gradient)[:, 0]
                 x[open_] = x[open_] + np.where(np.isfinite(change), change, 0.0)
-                last[open_] = np.linalg.norm(change, axis=1) / (1 + np.linalg.norm(x[open_], axis=1))
-                open_ = open_[last[open_] >= 1e-13]
+                moved[open_] = np.linalg.norm(change, axis=1) / (1 + np.linalg.norm(x[open_], axis=1))
+                open_ = open_[moved[open_] >= 1e-13]
                 if not len(open_):
                     break
-        return x, np.where(np.isfinite(last), last, np.inf)
+        moved = np.where(np.isfinite(moved), moved, np.inf)
+        landed = self._differentiated(z, x, reached & np.isfinite(moved))
+        # The path to the plane is short: what is far from where it started is another solution.
+        near = np.abs(landed.potential - lifted) < 0.1 * (np.abs(lifted) + 1 / self.factor)
+        good = reached & landed.converged & near & (moved < 1e-6) & (landed.depth > -1e-6 / self.factor)
+        error = landed.error + np.where(good, moved, np.inf) * (np.abs(landed.density) + 1 / self.factor**2)
+        return Plane.of(landed.potential, landed.density, landed.depth, error, good)
 
     def _differentiated(self, z: Complex, unknowns: Complex, good: NDArray[np.bool_]) -> Plane:
         """Return potential and density, whose derivatives in z are those of an implicit function."""
@@ -610,21 +566,17 @@ class Hermitised(System):
             _, gradient = self.imbalance(state)
             directions = -np.array([self.above + self.below, 1j * (self.above - self.below)]) / self.factor
             right = np.stack([self.shift_tangent(state, step) for step in directions], axis=1)
-            shifts = -np.einsum(
-                "nij,sjk,nki,i->ns", state.resolvent, directions, state.resolvent, self.sides, optimize=True
-            )
+            g = state.resolvent
+            shifts = -np.einsum("nij,sjk,nki,i->ns", g, directions, g, self.sides, optimize=True)
             changes = self.solve(state, right, shifts, gradient)
-            moved = [
-                self._entry(self.resolvent_tangent(state, step, changes[:, k]))
-                for k, step in enumerate(directions)
-            ]
-            density = (moved[0] + 1j * moved[1]).real / (2 * np.pi)
+            x, y = (self.resolvent_tangent(state, step, changes[:, k]) for k, step in enumerate(directions))
+            density = (self._entry(x) + 1j * self._entry(y)).real / (2 * np.pi)
         half = self.corner // 2
-        depth = -np.einsum("nii->n", state.resolvent[:, :half, :half]).imag / half / self.factor
-        size = np.abs(state.resolvent[:, : self.corner, : self.corner]).max(axis=(1, 2)) / self.factor
+        depth = -np.einsum("nii->n", g[:, :half, :half]).imag / half / self.factor
+        size = np.abs(g[:, : self.corner, : self.corner]).max(axis=(1, 2)) / self.factor
         finite = np.isfinite(density) & good
         error = 10 * ROUNDING * (np.abs(density) + size**2)
-        return Plane(self._entry(state.resolvent), density, depth, np.where(finite, error, np.inf), finite)
+        return Plane(self._entry(g), density, depth, np.where(finite, error, np.inf), finite)
 
     def _entry(self, resolvent: Complex) -> Complex:
         """Return ``-tau(G_21)``, which is ``tau((z - p)* ((z - p)(z - p)* + e^2)^-1)``."""

@@ -1,12 +1,20 @@
 """Elements that are not self-adjoint, each made of free self-adjoint variables."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Protocol
 
 from reshuffle.free.checks import size
 from reshuffle.free.laws.classical import Semicircle
 from reshuffle.free.laws.discrete import Bernoulli
 from reshuffle.free.laws.law import Law
+
+
+class Factor(Protocol):
+    """A factor of an element: anything that can be added and multiplied, such as a variable or a matrix."""
+
+    def __add__(self, other: Any, /) -> Any: ...
+    def __mul__(self, other: Any, /) -> Any: ...
+    def __rmul__(self, other: Any, /) -> Any: ...
 
 
 class Element(ABC):
@@ -18,7 +26,7 @@ class Element(ABC):
         """The laws of the self-adjoint variables that it is made of."""
 
     @abstractmethod
-    def combine(self, *parts: Any) -> Any:
+    def combine(self, *parts: Factor) -> Any:
         """Return the element from these ``parts``, free variables with the laws above, or matrices."""
 
 
@@ -44,7 +52,7 @@ class Circular(Element):
         """Two semicircles, each with half of the variance."""
         return Semicircle(self.variance / 2), Semicircle(self.variance / 2)
 
-    def combine(self, *parts: Any) -> Any:
+    def combine(self, *parts: Factor) -> Any:
         """Return ``s_1 + i s_2`` from the two ``parts``."""
         return parts[0] + 1j * parts[1]
 
@@ -66,7 +74,7 @@ class HaarUnitary(Element):
         """Two symmetries of trace zero."""
         return Bernoulli(), Bernoulli()
 
-    def combine(self, *parts: Any) -> Any:
+    def combine(self, *parts: Factor) -> Any:
         """Return the product of the two ``parts``."""
         return parts[0] * parts[1]
 
@@ -98,7 +106,7 @@ class RDiagonal(Element):
         """Two symmetries of trace zero, and the law of the singular values."""
         return Bernoulli(), Bernoulli(), self.singular
 
-    def combine(self, *parts: Any) -> Any:
+    def combine(self, *parts: Factor) -> Any:
         """Return the product of the three ``parts``."""
         return parts[0] * parts[1] * parts[2]
 

@@ -76,11 +76,14 @@ def solve(system: FixedPoint, state: Any, right: Complex) -> Complex:
     if not system.direct:
         sides = range(right.shape[1])
         return np.stack([krylov_solve(system, state, right[:, side]) for side in sides], axis=1)
-    identity = np.eye(system.unknowns, dtype=complex)
-    matrix = identity - system.jacobian(state)
+    return dense_solve(np.eye(system.unknowns, dtype=complex) - system.jacobian(state), right)
+
+
+def dense_solve(matrix: Complex, right: Complex) -> Complex:
+    """Return the solutions (points, sides, unknowns) of linear systems, nan where a matrix is not finite."""
     finite = np.isfinite(matrix).all(axis=(1, 2))
     if not finite.all():
-        matrix[~finite] = identity
+        matrix[~finite] = np.eye(matrix.shape[1])
     columns = right.transpose(0, 2, 1)
     try:
         answer = np.linalg.solve(matrix, columns)
