@@ -27,8 +27,6 @@ from reshuffle.simulation import simulate
 
 REFUSALS = (ValueError, TypeError, ArithmeticError, BudgetError, MemoryError)
 """Exceptions that refuse an answer; all others are bugs and are not caught."""
-_HOPELESS = 10.0
-"""Growth of a diverging mean from which on it is infinite: drawn orders know no digit of it."""
 _SHOWN = 1e-6
 """Relative error of an answer that is written down with it."""
 _ROUNDING = 1e-12
@@ -239,11 +237,9 @@ def _answers(metric: Metric, run: Run, epochs: FloatArray, operations: float) ->
             found = metric.diverged(growth.value, growth.most - growth.value)
             return _filled(metric, run, epochs.shape, growth.error_kind, found, _diverges(growth.value))
         # The best epoch of such a run is an early one.
-        reached = growth.value > _HOPELESS
+        reached = bool(run.has_diverged(np.ones(())))
         return _asked(metric, _at_start(run) if reached else run.relaxed, epochs, operations)
-    # A power of a large rate overflows.
-    with np.errstate(over="ignore"):
-        hopeless = (np.float64(growth.value) ** epochs > _HOPELESS) if growth else np.isnan(epochs)
+    hopeless = run.has_diverged(epochs) & (growth is not None)
     is_zero, finite = (epochs == 0) & (growth is not None), np.isfinite(epochs)
     parts: list[tuple[Any, dict[str, Answer]]] = []
     for chosen, asked in (

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle import _arrays, _budget
-from reshuffle._arrays import FloatArray, columns
+from reshuffle._arrays import BoolArray, FloatArray, columns
 from reshuffle._uncertainty import ErrorKind, significant
 from reshuffle.epoch import select, step_interpolation
 from reshuffle.epoch.select import Accuracy, Choice, Computation, Method, accuracy
@@ -37,6 +37,8 @@ _HALVINGS = 12
 """Halvings of a step that diverges, at most, in search of one that converges."""
 _FAR_BEYOND = 100.0
 """A drawn rate that is beyond one whatever its error: that of such draws is as large as they are."""
+_LOST = 10.0
+"""Growth of a diverging mean from which on it is infinite: drawn orders know no digit of it."""
 
 
 Question = TypeVar("Question", bound=Callable[..., Any])
@@ -233,6 +235,12 @@ class Run:
             return self._of[0].divergence
         rate = screened_rate(self.problem, self.scheme, self.recipe)
         return rate if rate is not None and (rate.least >= 1 or rate.value >= _FAR_BEYOND) else None
+
+    def has_diverged(self, epochs: FloatArray) -> BoolArray:
+        """True at epochs (any shape) where the mean iterate has grown so much that no digit of it is known."""
+        growth = 0.0 if self.divergence is None else self.divergence.value
+        with np.errstate(over="ignore"):
+            return np.asarray(np.float64(growth) ** epochs > _LOST)
 
     @cached_property
     def divergence_words(self) -> str:

@@ -69,7 +69,8 @@ class LeaveOneOut(LeftOutResult):
     The divisors of its batch and the steps stay as they are. Under `GroupReshuffling` samples are left out: each
     row is predicted by the run without its sample. `method` is "exact", "refits" (exact too, run by run), "subset
     sizes" or "cavity" (formulas that neglect little, see `error`), "drawn orders" (the mean over a sample of the
-    orders, where the cavity neglects too much), or "10 folds" where there is no other.
+    orders, where the cavity neglects too much), "10 folds" where there is no other, or "divergence" where the mean
+    iterate grows without bound and nothing is computed.
 
     Attributes
     ----------
@@ -180,14 +181,62 @@ class RowsLeftOut:
         self._make = partial(LeaveOneOut, problem=run.problem, centred=centred)
 
     def ask(self, epochs: FloatArray, rows: ArrayLike | None = None) -> LeaveOneOut:
-        """Leave out some rows, all by default.
-
-        By the first formula that knows its error, or the first that has an answer, if none does; with momentum, or
-        where samples have several rows, runs that converge are left to folds then.
-        """
+        """Leave out some rows, all by default."""
         chosen = np.arange(self._problem.n) if rows is None else row_numbers("rows", rows, self._problem.n)
         if len(np.unique(chosen)) < len(chosen):
             raise ValueError("rows must name a row once, but some are there twice.")
+        if self.run.divergence is not None:
+            return self._of_divergent_run(epochs, chosen)
+        return self._answer(epochs, chosen)
+
+    def _of_divergent_run(self, epochs: FloatArray, rows: IntArray) -> LeaveOneOut:
+        """Answers to few digits while the mean iterate has not grown far, and infinite ones from then on."""
+        lost, after = self.run.has_diverged(epochs), self._problem.y.shape[1:]
+        mean, standard, error = np.full((3, *epochs.shape, *after), np.inf)
+        kept = np.full((*epochs.shape, len(rows), *after), np.inf) if mean.size * len(rows) <= KEPT else None
+        kind: ErrorKind = "estimate"
+        if lost.any():
+            _budget.warn("leave_one_out is infinite where the mean iterate diverges.")
+        method = "divergence"
+        if not lost.all():
+            found = (
+                self._at_start(rows)
+                if not epochs[~lost].any()
+                else self._relaxed._answer(epochs[~lost], rows)
+            )
+            method, kind = found.method, found.error_kind
+            mean[~lost], standard[~lost], error[~lost] = found.mean_square, found.standard_error, found.error
+            if kept is not None and found._kept is not None:
+                kept[~lost] = found._kept
+        return self._make(
+            epochs=epochs, mean_square=mean, standard_error=standard, error=error, error_kind=kind,
+            method=method, rows=rows, _kept=kept,
+        )  # fmt: skip
+
+    @cached_property
+    def _relaxed(self) -> "RowsLeftOut":
+        return RowsLeftOut(self.run.relaxed, self.centred)
+
+    def _at_start(self, rows: IntArray) -> LeaveOneOut:
+        """Leave out rows of a run that has not begun."""
+        problem = self._problem
+        missing = problem.compressed.y[rows] - problem.X[rows] @ _arrays.columns(self.run.start)
+        parts = [(rows, self._factors[np.newaxis, rows, np.newaxis] * missing)]
+        return summed_up(
+            self._make,
+            np.zeros(1),
+            problem,
+            rows,
+            parts,
+            "exact",
+            lambda mean, _: (np.zeros_like(mean), "exact"),
+        )
+
+    def _answer(self, epochs: FloatArray, chosen: IntArray) -> LeaveOneOut:
+        """By the first formula that knows its error, or the first that has an answer, if none does.
+
+        With momentum, or where samples have several rows, runs that converge are left to folds then.
+        """
         first, leads = None, not self.run.recipe.momentum and self.run.scheme.rows_per_unit == 1
         for formula in self._formulas:
             given = self._by_formula(epochs, chosen, formula)
