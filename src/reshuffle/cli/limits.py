@@ -75,7 +75,8 @@ def limits(
 
     n and p go to infinity with p / n fixed; Gaussian features; full batch
     and random reshuffling of any number of batches. With --best, the recipes
-    that are best there; with --one-pass, a stream of fresh data.
+    that are best there; with --one-pass, a stream of fresh data. Limits hold
+    for rows of one scale: rows whose sizes vary at random have others.
 
     For example:
       reshuffle limits --aspect 1.5 --alpha 0.2 --noise 0.5 --batches 1,2,4
@@ -347,43 +348,80 @@ def spectrum(
     at_least("moments", moments, 1, MOST_MOMENTS)
     if sample:
         at_least("sample", sample, 2, LARGEST_SAMPLE)
+    import numpy as np
+
+    from reshuffle import _progress, asymptotics, free, plotting
+    from reshuffle.free import parser, plot, progress
+
+    facts: dict[str, Any]
+    # Label, colour, number of batches, law and the eigenvalues of a random matrix.
+    found: list[tuple[str, str, int | None, Any, FloatArray | None]]
     if expression is not None:
         if aspect is not None or alpha is not None:
             raise InputError("{expression} describes a law by itself; leave out {aspect} and {alpha}.")
-        facts: dict[str, Any] = {"expression": expression, "variables": list(law)}
-        found = [_of_expression(expression, law, sample, seed)]
-        of = expression
+        progress.display = partial(_progress.ticking, None)
+        of, facts = expression, {"expression": expression, "variables": list(law)}
+        made: Any = free.spectrum(free.parse(expression, **parser.parse_definitions(law)))
+        eigenvalues = np.linalg.eigvalsh(made.matrix(sample, seed)) if sample else None
+        found = [(expression, plotting.COLOURS[0], None, made, eigenvalues)]
     else:
         if law:
             raise InputError("{law} describes a variable of {expression}, which is not given.")
         if aspect is None or alpha is None:
             raise InputError("give {aspect} and {alpha}, or {expression} with a {law} for each variable.")
-        facts = {"aspect": aspect, "alpha": alpha}
-        counts = whole_numbers("batches", batches)
-        found = [_of_batches(aspect, alpha, count, sample, seed) for count in counts]
-        of = f"alpha Z(alpha/B), p / n = {aspect:g}, alpha = {alpha:g}"
-    import numpy as np
-
-    from reshuffle import plotting
-
-    records = [
-        {
-            "name": one.label,
-            "batches": one.batches,
-            "support": one.law.support,
-            "atoms": one.law.atoms,
-            "moments": one.law.moments(moments),
-            "eigenvalue": one.t[~np.isnan(one.t)],
-            "density": one.density[~np.isnan(one.t)],
-            "sampled_eigenvalues": one.eigenvalues,
-        }
-        for one in found
-    ]
+        of, facts = (
+            f"alpha Z(alpha/B), p / n = {aspect:g}, alpha = {alpha:g}",
+            {"aspect": aspect, "alpha": alpha},
+        )
+        found = [
+            (
+                plotting.scheme_label("reshuffling", count),
+                plotting.scheme_colour("reshuffling", count),
+                count,
+                asymptotics.batch_spectrum(aspect, alpha, count),
+                _sampled_rates(aspect, alpha, count, sample, seed) if sample else None,
+            )
+            for count in whole_numbers("batches", batches)
+        ]
+    points = [plotting.spectrum_points(one) for *_, one, _ in found]
+    axes = plotting.spectrum_view(points)
+    records, series = [], []
+    for (label, colour, count, one, eigenvalues), (t, density) in zip(found, points, strict=True):
+        known = ~np.isnan(t)
+        records.append(
+            {
+                "name": label,
+                "batches": count,
+                "support": one.support,
+                "atoms": one.atoms,
+                "moments": one.moments(moments),
+                "eigenvalue": t[known],
+                "density": density[known],
+                "sampled_eigenvalues": eigenvalues,
+            }
+        )
+        if t.size:
+            # A gap ends where the interval before it does, so that the points ascend; hard edges are cut.
+            x = np.maximum.accumulate(np.where(known, t, -np.inf))
+            y = np.minimum(plot.heights(t, density, decades=axes.decades), axes.top)
+            # Zero has no logarithm; no mass is there that could be drawn.
+            x, y = (np.log10(x[x > 0]), y[x > 0]) if axes.decades else (x, y)
+            series.append(Series(label, x, y, colour))
 
     def lines(name: str, form: str) -> Any:
         return lambda record: "\n".join(form.format(*pair) for pair in record[name]) or "none"
 
-    axes = plotting.spectrum_view([(one.t, one.density) for one in found])
+    def draw() -> "Picture":
+        picture = plotting.figure(6.8, 4.2)
+        ax = picture.add_subplot()
+        for label, colour, _, one, eigenvalues in found:
+            style: dict[str, Any] = {"label": label, "colour": colour, "decades": axes.decades, "ax": ax}
+            plotting.spectrum_curve(one, eigenvalues=eigenvalues, **style)
+        if axes.top:
+            ax.set_ylim(0, 1.2 * axes.top)
+        ax.legend(frameon=False, fontsize=9)
+        return picture
+
     answer = Answer(
         "spectrum",
         f"Limiting law of {of}",
@@ -393,87 +431,23 @@ def spectrum(
         {"support": lines("support", "[{:.6f}, {:.6f}]"), "atoms": lines("atoms", "{1:.6g} at {0:.6g}")}
         | {f"moment {k + 1}": f"moments.{k}" for k in range(moments)},
         {"law": "name", "eigenvalue": "eigenvalue", "density": "density"},
-        [Series(one.label, *_sketched(one, axes), one.colour) for one in found if one.t.size],
+        series,
         xlabel="log10 of the eigenvalue" if axes.decades else "eigenvalue",
         ylabel=axes.ylabel,
-        titles=["law" if one.batches is None else one.label for one in found],
+        titles=["law" if count is None else label for label, _, count, *_ in found],
         from_zero=True,
-        draw=lambda: _spectrum_picture(found, axes),
+        draw=draw,
     )
     render.deliver(answer, outputs)
 
 
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """A law, points of its density, and the eigenvalues of a random matrix."""
-
-    label: str
-    colour: str
-    batches: int | None
-    law: Any
-    eigenvalues: "FloatArray | None"
-    t: "FloatArray"
-    density: "FloatArray"
-
-
-def _of_expression(text: str, definitions: tuple[str, ...], sample: int, seed: int) -> Drawn:
-    import numpy as np
-
-    from reshuffle import _progress, free, plotting
-    from reshuffle.free import parser, progress
-
-    progress.display = partial(_progress.ticking, None)
-    law = free.spectrum(free.parse(text, **parser.parse_definitions(definitions)))
-    eigenvalues = np.linalg.eigvalsh(law.matrix(sample, seed)) if sample else None
-    return Drawn(text, plotting.COLOURS[0], None, law, eigenvalues, *plotting.spectrum_points(law))
-
-
-def _of_batches(aspect: float, alpha: float, batches: int, sample: int, seed: int) -> Drawn:
+def _sampled_rates(aspect: float, alpha: float, batches: int, sample: int, seed: int) -> "FloatArray":
+    """The eigenvalues of alpha Z of Gaussian data with `sample` features."""
     import numpy as np
 
     import reshuffle as rs
-    from reshuffle import asymptotics, plotting
 
-    law, eigenvalues = asymptotics.batch_spectrum(aspect, alpha, batches), None
-    if sample:
-        # The eigenvalues of alpha Z of Gaussian data with so many features.
-        problem = rs.gaussian(max(batches, round(sample / aspect)), sample, seed=seed)
-        scheme = rs.RandomReshuffling(batches=batches) if batches > 1 else rs.FullBatch()
-        rates = rs.Epoch(problem, scheme, alpha / batches).decay_rates
-        eigenvalues = np.sort(np.concatenate([rates, np.zeros(sample - len(rates))]))
-    label, colour = (make("reshuffling", batches) for make in (plotting.scheme_label, plotting.scheme_colour))
-    return Drawn(label, colour, batches, law, eigenvalues, *plotting.spectrum_points(law))
-
-
-def _sketched(one: Drawn, axes: Any) -> tuple["FloatArray", "FloatArray"]:
-    """The curve with gaps between intervals, cut where a hard edge goes to infinity."""
-    import numpy as np
-
-    from reshuffle.free.plot import heights
-
-    # A gap ends where the interval before it does, so that the points ascend.
-    x = np.maximum.accumulate(np.where(np.isnan(one.t), -np.inf, one.t))
-    y = np.minimum(heights(one.t, one.density, decades=axes.decades), axes.top)
-    # Zero has no logarithm; no mass is there that could be drawn.
-    shown = x > 0 if axes.decades else np.full(len(x), True)
-    return (np.log10(x[shown]) if axes.decades else x), y[shown]
-
-
-def _spectrum_picture(found: list[Drawn], axes: Any) -> "Picture":
-    from reshuffle import plotting
-
-    picture = plotting.figure(6.8, 4.2)
-    ax = picture.add_subplot()
-    for one in found:
-        plotting.spectrum_curve(
-            one.law,
-            label=one.label,
-            eigenvalues=one.eigenvalues,
-            colour=one.colour,
-            decades=axes.decades,
-            ax=ax,
-        )
-    if axes.top:
-        ax.set_ylim(0, 1.2 * axes.top)
-    ax.legend(frameon=False, fontsize=9)
-    return picture
+    problem = rs.gaussian(max(batches, round(sample / aspect)), sample, seed=seed)
+    scheme = rs.RandomReshuffling(batches=batches) if batches > 1 else rs.FullBatch()
+    rates = rs.Epoch(problem, scheme, alpha / batches).decay_rates
+    return np.sort(np.concatenate([rates, np.zeros(sample - len(rates))]))
