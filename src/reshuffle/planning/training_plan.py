@@ -560,10 +560,10 @@ def plan(
     for recipe in others:
         runners_up.setdefault((*recipe.place[:2], recipe.momentum), recipe)
     runners_up.pop((*best.place[:2], best.momentum), None)
-    penalties = np.concatenate([[_TINY], np.geomspace(1e-6, 10.0, _RIDGES)]) * spectrum.values.max()
-    means, errors = ridge_left_out(spectrum, penalties)
+    ridges = np.concatenate([[_TINY], np.geomspace(1e-6, 10.0, _RIDGES)]) * spectrum.values.max()
+    means, errors = ridge_left_out(spectrum, ridges)
     least_squares, ridge = (
-        SimpleFit(name, float(penalties[place]) if place else 0.0, float(means[place]), float(errors[place]))
+        SimpleFit(name, float(ridges[place]) if place else 0.0, float(means[place]), float(errors[place]))
         for name, place in (("least squares", 0), ("ridge", 1 + int(np.argmin(means[1:]))))
     )
     names: Any = getattr(X, "columns", None)
