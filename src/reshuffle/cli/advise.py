@@ -49,7 +49,7 @@ def advise(
     seed: Annotated[int, ACCURACY, WHOLE] = 0,
     outputs: options.OutputOptions = options.TERMINAL,
 ) -> None:
-    """How to train a linear model on your data: batch size, learning rate, epochs.
+    """Advice on training a linear model on your data: batch size, learning rate, epochs.
 
     Features are standardised and the target is centred. Every choice is
     compared by the error it would have on rows it has not seen (each row is
@@ -234,7 +234,7 @@ def _root(mean_square: float, error: float) -> tuple[float, float]:
 
 
 def against(value: float, base: float) -> str:
-    """By how much a test error is above another, in words or per cent.
+    """The excess of a test error over another, in words or per cent.
 
     >>> against(2.0, 1.9999), against(3.0, 2.0), against(math.inf, 1.0), against(500.0, 1.0)
     ('the same', '+50.0%', 'diverges', '500 times')
