@@ -28,7 +28,7 @@ def of_one_column(x, y, step, epochs):
 
 
 def of_batches_of_one_column(x, y, batches, step, epochs, rows):
-    """y_i - x_i b (epochs, rows) of the mean iterate of fixed batches in random order, with the gradient of i left out."""
+    """y_i - x_i b (epochs, rows) of fixed batches in random order, without the gradient of row i."""
     places, weights = np.polynomial.legendre.leggauss(len(batches) // 2 + 1)
     found = np.zeros((len(epochs), len(rows)))
     for column, i in enumerate(rows):

@@ -177,7 +177,7 @@ def test_momentum_with_a_row_that_overshoots():
     """A few such rows widen the error, in place of ten folds."""
     problem = rs.gaussian(300, 3, noise=0.5, seed=0)
     problem = rs.LeastSquares(np.vstack([problem.X, [[11.0, 0.0, 0.0]]]), np.append(problem.y, 12.0))
-    run = rs.descend(problem, rs.SampleReshuffling(batch_size=10), step=0.03, momentum=0.9)
+    run = rs.descend(problem, rs.SampleReshuffling(batch_size=10), step=0.025, momentum=0.9)
     found = run.leave_one_out(5)
     assert found.method == "cavity"
     assert found.error < found.standard_error

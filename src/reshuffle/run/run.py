@@ -229,7 +229,7 @@ class Run:
         return self.screened(_budget.AT_ONCE)
 
     def screened(self, operations: float) -> Rate | None:
-        """The rate of a mean iterate that diverges, as `divergence`, where the fewest draws take more operations."""
+        """The `divergence`, where the fewest draws take no more than so many operations."""
         rate = screened_rate(self.problem, self.scheme, self.recipe, operations)
         return rate if rate is not None and (rate.least >= 1 or rate.value >= _FAR_BEYOND) else None
 

@@ -62,8 +62,8 @@ class CavityUpdates:
     is N_t = w sum_{s<t} sum_j b_j(s) y_j; with another unit in the place of i that is, as in the closure of a_i,
     H_t = N_t + (1 / (n-1)) sum_{s<t} E[t-1-s visits] (what visit s adds by its rows).
 
-    Of batches that are always the same single rows are left out. Row i of batch b is T_i U_b, with U_b the rows that
-    stand for the batch, so that a_i(t) = T_i a_b(t) and alpha_i(t) = T_i alpha_b(t).
+    Of batches that are always the same single rows are left out. Row i of batch b is T_i U_b, with U_b the rows
+    of its triangular factor, so that a_i(t) = T_i a_b(t) and alpha_i(t) = T_i alpha_b(t).
 
     ArithmeticError if the equation has no solution.
     """
@@ -212,7 +212,8 @@ class CavityUpdates:
             right, left, alpha = (
                 None if part is None else product(among, part).swapaxes(0, 1) for part in parts
             )
-            assert right is not None and alpha is not None
+            assert right is not None
+            assert alpha is not None
             return right, left, alpha
 
         each = 1 if self._of_batches else size
@@ -225,7 +226,7 @@ class CavityUpdates:
 
     @cached_property
     def _among_units(self) -> FloatArray:
-        """T (n, size) of each row in the rows that stand for its batch."""
+        """T (n, size): each row in terms of the (compressed) rows of its batch."""
         training, found = self.training, np.zeros((self.training.n, self._size))
         units, missing = (part.reshape(-1, self._size, part.shape[1]) for part in training.units)
         for members, rows, left in zip(training.partition, units, missing, strict=True):
