@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from reshuffle.cli import options, reader, render
 from reshuffle.cli.console import InputError
-from reshuffle.cli.options import ACCURACY, DATA, RECIPE, WHOLE, at_least, numbers, option
+from reshuffle.cli.options import ACCURACY, DATA, RECIPE, WHOLE, also, at_least, numbers
 from reshuffle.cli.reader import Data, shown, some
 from reshuffle.cli.render import Answer, number, uncertain
 from reshuffle.cli.sketch import Series
@@ -36,37 +36,17 @@ _DATA = ("targets", "features", "encoded", "filled", "dropped", "constant")
 
 def advise(
     *,
-    data: Annotated[
-        str,
-        option(
-            "Your table: FILE.csv with a header, .tsv, .csv.gz or .parquet, or - for standard input.",
-            DATA,
-            "-d",
-            allow_leading_hyphen=True,
-        ),
-    ],
-    target: Annotated[
-        tuple[str, ...], options.columns("The column to be predicted; once for each of several.", "-t")
-    ] = (),
+    data: Annotated[str, DATA, options.HYPHEN, also("-d")],
+    target: Annotated[tuple[str, ...], DATA, options.FLAG, also("-t")] = (),
     drop: options.Drop = (),
     one_hot: options.OneHot = (),
     fill: options.Fill = None,
-    test: Annotated[
-        str | None,
-        option("Held-out rows with the same columns: the recommendation is checked on them.", ACCURACY),
-    ] = None,
-    batch_size: Annotated[
-        str | None,
-        option(
-            "Batch sizes to choose from, separated by commas; else 16 to 256, and all rows.", RECIPE, "-b"
-        ),
-    ] = None,
-    momentum: Annotated[str, option("Momenta to choose from, separated by commas.", RECIPE)] = "0",
-    weight_decay: Annotated[
-        str, option("Weight decays to choose from, separated by commas, as in torch's SGD.", RECIPE)
-    ] = "0",
-    epochs: Annotated[int, option("The longest training.", RECIPE, "-e", **WHOLE)] = 1000,
-    seed: Annotated[int, option("Of the run that is trained for --test.", ACCURACY, **WHOLE)] = 0,
+    test: Annotated[str | None, ACCURACY] = None,
+    batch_size: Annotated[str | None, RECIPE, also("-b")] = None,
+    momentum: Annotated[str, RECIPE] = "0",
+    weight_decay: Annotated[str, RECIPE] = "0",
+    epochs: Annotated[int, RECIPE, WHOLE, also("-e")] = 1000,
+    seed: Annotated[int, ACCURACY, WHOLE] = 0,
     outputs: options.OutputOptions = options.TERMINAL,
 ) -> None:
     """How to train a linear model on your data: batch size, learning rate, epochs.
@@ -78,6 +58,15 @@ def advise(
 
     For example:
       reshuffle advise --data mine.csv --target price --test other.csv
+
+    :param data: Your table: FILE.csv with a header, .tsv, .csv.gz or .parquet, or - for standard input.
+    :param target: The column to be predicted; once for each of several.
+    :param test: Held-out rows with the same columns: the recommendation is checked on them.
+    :param batch_size: Batch sizes to choose from, separated by commas; else 16 to 256, and all rows.
+    :param momentum: Momenta to choose from, separated by commas.
+    :param weight_decay: Weight decays to choose from, separated by commas, as in torch's SGD.
+    :param epochs: The longest training.
+    :param seed: Of the run that is trained for --test.
     """
     render.check(outputs, data=data, test=test)
     at_least("seed", seed, 0)
@@ -143,12 +132,29 @@ def read_for_advice(
                 f"{{target}} {shown(name)} is {column[0]:g} in every row of {path}: there is nothing to be "
                 "learned; name another column."
             )
-    data = data.without_constants()
+    # Columns of numbers that are constant, and those with one category alone.
+    moving = np.ptp(data.X, axis=0) != 0
+    still = {name for name, moves in zip(data.features, moving, strict=True) if not moves}
+    away = [name for name in data.numeric if name in still]
+    away += [name for name, words in data.encoded.items() if len(words) == 1]
+    data = replace(
+        data,
+        X=data.X if moving.all() else data.X[:, moving],
+        numeric=[name for name in data.numeric if name not in away],
+        encoded={name: words for name, words in data.encoded.items() if name not in away},
+        constant=away,
+    )
     if not data.features:
         raise InputError(
             f"{path} must have a feature that is not constant beside {{target}}, but it has none."
         )
-    data.require_different_target()
+    for name, column in zip(data.numeric, data.X.T, strict=False):
+        for target_, answers in zip(data.targets, data.y.T, strict=True):
+            if (column == answers).all():
+                raise InputError(
+                    f"{path}: column {reader.quoted(name)} is a copy of {{target}} {shown(target_)} and would give "
+                    f"it away; leave it out with {{drop}} {reader.as_argument(name)}."
+                )
     data.warn_of_indices()
     return data
 
@@ -242,7 +248,7 @@ def against(value: float, base: float) -> str:
 
 
 def batches(plan: "rs.Plan", size: int) -> str:
-    """How many rows are visited at a time."""
+    """The batches in words."""
     return "all rows at once" if size == plan.problem.n else f"batches of {size}"
 
 
@@ -501,71 +507,61 @@ def _picture(advice: Advice) -> "Picture":
 
 def training_programs(data: Data, plan: "rs.Plan", test: str | None) -> dict[str, str]:
     """Programs that read the table, train, and print the error on held-out rows, if there are any."""
-    lines = "\n".join(reading_lines(data))
-    fitted = "model.predict(X_test).reshape(y_test.shape)"
+    reading = "\n".join(reading_lines(data))
+    programs = {"torch": plan.to_torch(reading), "scikit_learn": plan.to_sklearn(reading)}
+    if test is None:
+        return programs
+    taken = "test[X.columns]"
+    if data.encoded:
+        dummies = f"pd.get_dummies(test, columns={_code(list(data.encoded))}, dtype=float)"
+        taken = f"{dummies}.reindex(columns=X.columns, fill_value=0.0)"
+    lines = [
+        _reading("test", test, data),
+        *["test = test.fillna(X.median())"] * (data.fill is not None),
+        f"X_test = {taken}",
+        f"y_test = test[{_code(data.targets)}]",
+    ]
+    predicted = {"torch": "predict(X_test)", "scikit_learn": "model.predict(X_test).reshape(y_test.shape)"}
     return {
-        "torch": plan.to_torch(lines) + _testing(data, test, "predict(X_test)"),
-        "scikit_learn": plan.to_sklearn(lines) + _testing(data, test, fitted),
+        name: "\n".join(
+            [program, *lines, f'print("test error:", (({fitted} - y_test) ** 2).mean().to_dict())\n']
+        )
+        for (name, program), fitted in zip(programs.items(), predicted.values(), strict=True)
     }
 
 
 def reading_lines(data: Data) -> list[str]:
     """Lines that make X and y, with the columns in our order."""
-    lines = _table("table", data.path, data)
-    if data.filled:
-        medians = ", ".join(f"{_quoted(name)}: {value!r}" for name, value in data.filled.items())
-        lines.append(f"table = table.fillna({{{medians}}})")
     away = [*data.targets, *data.dropped, *data.constant]
-    lines.append(f"X, y = table.drop(columns={_list(away)}), table[{_list(data.targets)}]")
-    return lines + [f"X = {_encoded('X', data)}"] * bool(data.encoded)
-
-
-def _testing(data: Data, test: str | None, prediction: str) -> str:
-    if test is None:
-        return ""
-    taken = "test[X.columns]"
-    if data.encoded:
-        taken = f"{_encoded('test', data)}.reindex(columns=X.columns, fill_value=0.0)"
-    lines = [
-        "",
-        *_table("test", test, data),
-        *["test = test.fillna(X.median())"] * (data.fill is not None),
-        f"X_test = {taken}",
-        f"y_test = test[{_list(data.targets)}]",
-        f'print("test error:", (({prediction} - y_test) ** 2).mean().to_dict())',
+    return [
+        _reading("table", data.path, data),
+        *[f"table = table.fillna({_code(data.filled)})"] * bool(data.filled),
+        f"X, y = table.drop(columns={_code(away)}), table[{_code(data.targets)}]",
+        *[f"X = pd.get_dummies(X, columns={_code(list(data.encoded))}, dtype=float)"] * bool(data.encoded),
     ]
-    return "\n".join(lines) + "\n"
 
 
-def _table(name: str, path: str, data: Data) -> list[str]:
-    """Lines that read a file as it was read here."""
-    words = "{" + ", ".join(f"{_quoted(column)}: str" for column in data.encoded) + "}"
+def _reading(name: str, path: str, data: Data) -> str:
+    """A line that reads a file as it was read here."""
+    words = "{" + ", ".join(f"{_code(column)}: str" for column in data.encoded) + "}"
     as_words = f".astype({words})" * bool(data.encoded)
     assert data.table is not None
     if Path(path).suffix.lower() == ".parquet":
-        return [f"{name} = pd.read_parquet({_quoted(path)}){as_words}"]
+        return f"{name} = pd.read_parquet({_code(path)}){as_words}"
     settings = [
-        _quoted(path),
+        _code(path),
         *[f"sep={data.table.separator!r}"] * (data.table.separator != ","),
         *['decimal=","'] * data.table.has_decimal_commas,
         *[f"dtype={words}"] * (bool(data.encoded) and not data.table.is_padded),
     ]
-    line = f"{name} = pd.read_csv({', '.join(settings)})"
-    return [line + f".rename(columns=str.strip){as_words}" * data.table.is_padded]
+    stripped = f".rename(columns=str.strip){as_words}" * data.table.is_padded
+    return f"{name} = pd.read_csv({', '.join(settings)}){stripped}"
 
 
-def _encoded(name: str, data: Data) -> str:
-    return f"pd.get_dummies({name}, columns={_list(list(data.encoded))}, dtype=float)"
+def _code(value: Any) -> str:
+    r"""Text, or a list or dict of it, as Python has it; what would not print is escaped.
 
-
-def _list(names: Sequence[str]) -> str:
-    return f"[{', '.join(map(_quoted, names))}]"
-
-
-def _quoted(text: str) -> str:
-    r"""A text as Python has it; what would not print is escaped.
-
-    >>> print(_quoted("price"), _quoted('6" pipe'), _quoted("a\x1bb"))
-    "price" "6\" pipe" 'a\x1bb'
+    >>> print(_code("price"), _code(['6" pipe', "a\x1bb"]))
+    "price" ["6\" pipe", "a\u001bb"]
     """
-    return json.dumps(text, ensure_ascii=False) if text.isprintable() else repr(text)
+    return json.dumps(value, ensure_ascii=not "".join(value).isprintable())

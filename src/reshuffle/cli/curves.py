@@ -1,11 +1,11 @@
 """`reshuffle curve` and `reshuffle stability`: metrics of several schemes, on drawn or on one's own data."""
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from reshuffle.cli import console, options, render
 from reshuffle.cli.console import InputError
-from reshuffle.cli.options import ACCURACY, FLAG, RECIPE, WHOLE, option
+from reshuffle.cli.options import ACCURACY, FLAG, RECIPE, WHOLE, also
 from reshuffle.cli.problem import pose
 from reshuffle.cli.render import Answer, entry, number, uncertain
 from reshuffle.cli.sketch import Series
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from reshuffle._arrays import FloatArray
     from reshuffle.grid.metrics import Answer as Found
 
+Threshold: TypeAlias = tuple[str, int, float | None, float, str]
 _QUICK = 2e10
 """Operations that nobody has to ask for: a second or two."""
 _PARTS = ("frozen", "bias", "cross", "variance")
@@ -45,35 +46,16 @@ def curve(
     *,
     problem: options.ProblemOptions = options.NO_PROBLEM,
     alpha: options.Alpha = None,
-    step: options.Step = None,
-    batches: Annotated[
-        str | None, option("Numbers of batches B, separated by commas; else 1,2,4.", RECIPE, "-b")
-    ] = None,
+    step: Annotated[float | None, RECIPE] = None,
+    batches: Annotated[str | None, RECIPE, also("-b")] = None,
     scheme: options.Schemes = "reshuffling",
     recipe: options.RecipeOptions = options.PLAIN,
     epochs: options.Epochs = 300,
-    mean_square: Annotated[
-        bool,
-        option(
-            "Also give the risk of one run at every epoch, and whether runs converge, not only their mean.",
-            ACCURACY,
-            **FLAG,
-        ),
-    ] = False,
-    rtol: Annotated[
-        float | None,
-        option("Relative error allowed where orders cannot all be averaged; else 1e-4.", ACCURACY),
-    ] = None,
-    budget: Annotated[
-        float | None,
-        option("Operations allowed for the mean of an epoch; else 1e12, a minute or so.", ACCURACY),
-    ] = None,
-    simulate: Annotated[
-        int, option("Also train this many real runs, an even number.", ACCURACY, **WHOLE)
-    ] = 0,
-    test: Annotated[
-        str | None, option("Held-out data, with the columns of --data in any order: adds its loss.", ACCURACY)
-    ] = None,
+    mean_square: Annotated[bool, ACCURACY, FLAG] = False,
+    rtol: Annotated[float | None, ACCURACY] = None,
+    budget: Annotated[float | None, ACCURACY] = None,
+    simulate: Annotated[int, ACCURACY, WHOLE] = 0,
+    test: Annotated[str | None, ACCURACY] = None,
     outputs: options.OutputOptions = options.TERMINAL,
 ) -> None:
     """Learning curves: the risk of every epoch, when to stop, where it ends.
@@ -87,6 +69,14 @@ def curve(
     For example:
       reshuffle curve --n 200 --p 300 --noise 0.5 --alpha 0.2 --batches 1,2,4
       reshuffle curve --data mine.csv --intercept --step 0.01 --test other.csv
+
+    :param step: The step of each visit, instead of --alpha.
+    :param batches: Numbers of batches B, separated by commas; else 1,2,4.
+    :param mean_square: Also the risk of one run at every epoch, and whether runs converge, not only their mean.
+    :param rtol: Relative error allowed where orders cannot all be averaged; else 1e-4.
+    :param budget: Operations allowed for the mean of an epoch; else 1e12, a minute or so.
+    :param simulate: Also train this many real runs, an even number.
+    :param test: Held-out data, with the columns of --data in any order: adds its loss.
     """
     render.check(outputs, data=problem.data, test=test, covariance=problem.covariance)
     if (alpha is None) == (step is None):
@@ -169,21 +159,15 @@ def _best(
 
     (best,) = metrics.evaluate([run], ["best_epoch"], operations=_QUICK)
     if best["best_epoch"].refusal is not None:
-        epochs = np.append(when, np.inf)
-        totals = np.append(answers["risk"].value, answers["limit_risk"].value)
-        errors = np.append(answers["risk"].error, answers["limit_risk"].error)
+        totals, errors = (
+            np.append(getattr(answers["risk"], name), getattr(answers["limit_risk"], name))
+            for name in ("value", "error")
+        )
         at = int(np.argmin(totals))
-        values = {
-            "best_epoch": epochs,
-            "best_epoch_risk": totals,
-            "best_epoch_gap": np.full(len(epochs), np.nan),
-        }
-        best = {
-            name: metrics.Answer(
-                np.asarray(value[at]), np.asarray(errors[at] if name == "best_epoch_risk" else 0.0)
-            )
-            for name, value in values.items()
-        }
+        epoch = np.append(when, np.inf)[at]
+        values = {"best_epoch": epoch, "best_epoch_risk": totals[at], "best_epoch_gap": np.nan}
+        best = {name: metrics.Answer(np.asarray(value)) for name, value in values.items()}
+        best["best_epoch_risk"] = metrics.Answer(np.asarray(totals[at]), np.asarray(errors[at]))
     limit = math.inf if mean_square else _QUICK
     (there,) = metrics.evaluate([run], ["expected_risk"], best["best_epoch"].value, operations=limit)
     return best | {
@@ -378,17 +362,11 @@ def _curve_notes(records: list[dict[str, Any]], runs: int) -> list[str]:
 def stability(
     *,
     problem: options.ProblemOptions = options.NO_PROBLEM,
-    aspect: Annotated[
-        float | None, option("p / n of ever larger data, instead of a problem.", options.DATA)
-    ] = None,
-    batches: Annotated[
-        str | None, option("Numbers of batches B, separated by commas; else 1,2,4,8.", RECIPE, "-b")
-    ] = None,
+    aspect: Annotated[float | None, options.DATA] = None,
+    batches: Annotated[str | None, RECIPE, also("-b")] = None,
     scheme: options.Schemes = "reshuffling",
     recipe: options.RecipeOptions = options.PLAIN,
-    mean_square: Annotated[
-        bool, option("Up to which step runs converge in mean square, not only their mean.", ACCURACY, **FLAG)
-    ] = False,
+    mean_square: Annotated[bool, ACCURACY, FLAG] = False,
     outputs: options.OutputOptions = options.TERMINAL,
 ) -> None:
     """The largest step up to which the mean iterate converges.
@@ -400,33 +378,61 @@ def stability(
     For example:
       reshuffle stability --n 200 --p 300 --scheme reshuffling,with-replacement
       reshuffle stability --aspect 1.5 --batches 1,2,3,4
+
+    :param aspect: p / n of ever larger data, instead of a problem.
+    :param batches: Numbers of batches B, separated by commas; else 1,2,4,8.
+    :param mean_square: Up to which step runs converge in mean square, not only their mean.
     """
     import numpy as np
 
     from reshuffle import plotting
 
     render.check(outputs, data=problem.data, covariance=problem.covariance)
-    names, counts = (
-        options.words("scheme", scheme, options.SCHEMES),
-        options.batch_counts(batches, "1,2,4,8"),
-    )
+    names = options.words("scheme", scheme, options.SCHEMES)
+    counts = options.batch_counts(batches, "1,2,4,8")
     remarks: list[str] = []
     if aspect is not None:
         if problem != options.NO_PROBLEM or recipe != options.PLAIN or mean_square:
             raise InputError(
                 "{aspect} describes ever larger data; leave out the options of a problem and of a recipe."
             )
+        for name in names:
+            if name not in ("reshuffling", "full-batch"):
+                raise InputError(
+                    f"{{scheme}} must be reshuffling or full-batch with {{aspect}}, but it is {name!r}."
+                )
+        from reshuffle.asymptotics import critical_alpha
+
         facts: dict[str, Any] = {"aspect": aspect}
         where = f"p / n = {aspect:g}, in the proportional limit"
-        records = _in_the_limit(aspect, names, counts)
+        cuts = dict.fromkeys(
+            ("full-batch", 1) if name == "full-batch" or count == 1 else (name, count)
+            for name in names
+            for count in counts
+        )
+        found: list[Threshold] = [
+            (name, count, critical_alpha(aspect, count) / count, 0.0, "") for name, count in cuts
+        ]
     else:
         posed = pose(problem)
         visitings = options.visitings(scheme, batches, "1,2,4,8", recipe, posed.problem.n)
         facts = {**posed.record(problem), "momentum": recipe.momentum, "weight_decay": recipe.weight_decay}
         facts["mean_square"] = mean_square
         where = f"n = {posed.problem.n}, p = {posed.problem.p}{_recipe_words(recipe)}"
-        records, remarks = _on_data(posed.problem, visitings, recipe, mean_square), posed.remarks[:1]
-
+        found, remarks = _on_data(posed.problem, visitings, recipe, mean_square), posed.remarks[:1]
+    records: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "scheme": name,
+            "batches": count,
+            "step": step,
+            "learning_rate": step,
+            "alpha": step if step is None else count * step,
+            "error": error,
+            "reason": reason,
+        }
+        for name, count, step, error, reason in found
+    ]
     known = [record for record in records if record["step"] is not None]
     notes = [f"{one['name']}, {one['batches']} batches: {one['reason']}." for one in records if one["reason"]]
     searched = recipe.momentum or recipe.weight_decay or mean_square
@@ -435,7 +441,7 @@ def stability(
             "Steps were tried 2% apart, and the first that fails refined: a gap of instability narrower than that "
             "would be missed."
         )
-    families: dict[str, list[tuple[int, float]]] = {}
+    families: dict[str, list[Any]] = {}
     for record in known:
         families.setdefault(record["name"], []).append((record["batches"], record["alpha"]))
     full = families.pop("full-batch", []) if len(families) > 1 else []
@@ -465,28 +471,13 @@ def stability(
     render.deliver(answer, outputs)
 
 
-def _threshold(
-    name: str, batches: int, step: float | None, error: float = 0.0, reason: str = ""
-) -> dict[str, Any]:
-    return {
-        "name": name,
-        "scheme": name,
-        "batches": batches,
-        "step": step,
-        "learning_rate": step,
-        "alpha": None if step is None else batches * step,
-        "error": error,
-        "reason": reason,
-    }
-
-
 def _on_data(
     problem: "rs.LeastSquares",
     visitings: list[options.Visiting],
     recipe: options.RecipeOptions,
     mean_square: bool,
-) -> list[dict[str, Any]]:
-    """One scheme after the other: what cannot be answered says why, unless nothing can."""
+) -> "list[Threshold]":
+    """Scheme, batches, step, error and the reason where there is no step; refused if all are."""
     import reshuffle as rs
     from reshuffle.grid import metrics
 
@@ -496,34 +487,15 @@ def _on_data(
         rs.descend(problem, one.scheme, 0.0, momentum=recipe.momentum, penalty=recipe.weight_decay)
         for one in visitings
     ]
-    records, refusals = [], []
-    for one, found in zip(visitings, metrics.evaluate(runs, [name]), strict=True):
-        answer = found[name]
-        if answer.refusal is None:
-            records.append(_threshold(one.name, one.batches, float(answer.value), float(answer.error)))
-        else:
-            refusals.append(answer.refusal)
-            records.append(_threshold(one.name, one.batches, None, 0.0, console.reason_of(answer.refusal)))
-        for warning in answer.warnings:
-            console.warn(warning)
-    if refusals and len(refusals) == len(records):
+    found = [one[name] for one in metrics.evaluate(runs, [name])]
+    refusals = [one.refusal for one in found if one.refusal is not None]
+    if refusals and len(refusals) == len(found):
         raise refusals[0]
-    return records
-
-
-def _in_the_limit(aspect: float, names: list[str], counts: list[int]) -> list[dict[str, Any]]:
-    from reshuffle import asymptotics
-
-    for name in names:
-        if name not in ("reshuffling", "full-batch"):
-            raise InputError(
-                f"{{scheme}} must be reshuffling or full-batch with {{aspect}}, but it is {name!r}."
-            )
-    wanted = dict.fromkeys(
-        ("full-batch", 1) if name == "full-batch" or count == 1 else (name, count)
-        for name in names
-        for count in counts
-    )
+    for warning in (warning for one in found for warning in one.warnings):
+        console.warn(warning)
     return [
-        _threshold(name, count, asymptotics.critical_alpha(aspect, count) / count) for name, count in wanted
+        (visiting.name, visiting.batches, float(one.value), float(one.error), "")
+        if one.refusal is None
+        else (visiting.name, visiting.batches, None, 0.0, console.reason_of(one.refusal))
+        for visiting, one in zip(visitings, found, strict=True)
     ]

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from reshuffle.cli import console, options, render
 from reshuffle.cli.console import InputError
-from reshuffle.cli.options import ACCURACY, OUTPUT, RECIPE, SCHEMES, WHOLE, option, words
+from reshuffle.cli.options import ACCURACY, OUTPUT, RECIPE, SCHEMES, WHOLE, also, words
 from reshuffle.cli.problem import Posed, pose
 from reshuffle.cli.render import Answer, cell, number
 from reshuffle.cli.sketch import Series
@@ -34,24 +34,22 @@ _SHOWN_POINTS, _SHOWN_CURVES = 10, 6
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class GridOptions:
-    """What the grid runs over: numbers separated by commas."""
+    """The dimensions of the grid: numbers separated by commas.
 
-    batches: Annotated[
-        str | None, option("Numbers of batches; 1,2,4 unless sizes are given.", RECIPE, "-b")
-    ] = None
+    :param batches: Numbers of batches; 1,2,4 unless sizes are given.
+    :param step: Of a visit; auto (the default): 16, from 1/100 of the smallest safe step to twice the largest.
+    :param alpha: Full-batch steps, instead of --step.
+    :param momentum: Of the heavy ball, as in torch's SGD.
+    :param weight_decay: Factors of an l2 penalty, as in torch's SGD.
+    """
+
+    batches: Annotated[str | None, RECIPE, also("-b")] = None
     batch_size: options.BatchSize = None
     drop_last: options.DropLast = False
-    step: Annotated[
-        str | None,
-        option(
-            "Steps of a visit; auto (the default) takes 16, from a hundredth of the smallest to twice the "
-            "largest safe step of these batch sizes: below its safe step single runs converge.",
-            RECIPE,
-        ),
-    ] = None
-    alpha: Annotated[str | None, option("Full-batch steps, instead of --step.", RECIPE, "-a")] = None
-    momentum: Annotated[str, option("Of the heavy ball, as in torch's SGD.", RECIPE)] = "0"
-    weight_decay: Annotated[str, option("Factors of an l2 penalty, as in torch's SGD.", RECIPE)] = "0"
+    step: Annotated[str | None, RECIPE] = None
+    alpha: Annotated[str | None, RECIPE, also("-a")] = None
+    momentum: Annotated[str, RECIPE] = "0"
+    weight_decay: Annotated[str, RECIPE] = "0"
 
 
 PLAIN_GRID = GridOptions()
@@ -59,31 +57,14 @@ PLAIN_GRID = GridOptions()
 
 def sweep(
     *,
-    out: Annotated[
-        str, option("The folder to write to; what is there already is not computed again.", OUTPUT)
-    ],
+    out: Annotated[str, OUTPUT],
     problem: options.ProblemOptions = options.NO_PROBLEM,
     grid: GridOptions = PLAIN_GRID,
     scheme: options.Schemes = "reshuffling",
-    epochs: Annotated[
-        int, option("The longest training: answers are for some 40 epochs up to it.", RECIPE, "-e", **WHOLE)
-    ] = 300,
-    metrics: Annotated[
-        str | None,
-        option(
-            "Questions, separated by commas, such as risk,leave-one-out,stability; else the risk, or "
-            "leave-one-out with --data. The first is ranked and drawn.",
-            RECIPE,
-            "-m",
-        ),
-    ] = None,
-    jobs: Annotated[
-        int, option("Processes on this machine; -1 for one per core.", ACCURACY, "-j", **WHOLE)
-    ] = 1,
-    scheduler: Annotated[
-        str | None,
-        option("The address of a Dask cluster that does the work, such as tcp://host:8786.", ACCURACY),
-    ] = None,
+    epochs: Annotated[int, RECIPE, WHOLE, also("-e")] = 300,
+    metrics: Annotated[str | None, RECIPE, also("-m")] = None,
+    jobs: Annotated[int, ACCURACY, WHOLE, also("-j")] = 1,
+    scheduler: Annotated[str | None, ACCURACY] = None,
     outputs: options.OutputOptions = options.TERMINAL,
 ) -> None:
     """A whole grid of recipes: batch sizes, steps, momenta, and the best of them.
@@ -95,6 +76,12 @@ def sweep(
     For example:
       reshuffle sweep --n 200 --p 300 --noise 0.5 --batches 1,2,4 --out grid
       reshuffle sweep --data mine.csv --batch-size 16,64 --step auto --out grid
+
+    :param out: The folder to write to; what is there already is not computed again.
+    :param epochs: The longest training: answers are for some 40 epochs up to it.
+    :param metrics: Such as risk,stability; the first is ranked. Else the risk, or leave-one-out with --data.
+    :param jobs: Processes on this machine; -1 for one per core.
+    :param scheduler: The address of a Dask cluster that does the work, such as tcp://host:8786.
     """
     import numpy as np
 

@@ -27,6 +27,7 @@ from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
 from reshuffle.run.modes import Epoch, ModesTrajectory, RiskInterval, two_batch_interval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
 from reshuffle.run.stopping import BestEpoch
+from reshuffle.run.streamed_samples import StreamedSamples
 from reshuffle.run.trajectory import AffineEpoch, AffineTrajectory, Risk
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
@@ -207,9 +208,15 @@ class Run:
         wanted = select.for_every_visit(self.accuracy) if self._is_symmetric else self.accuracy
         return AffineTrajectory(self.problem, self.scheme, self.recipe, columns(self.start), wanted)
 
-    @property
+    @cached_property
     def _engine(self) -> AffineTrajectory | ModesTrajectory:
-        return self._affine if self._modes is None else self._modes
+        """The mean iterate."""
+        if self._modes is not None:
+            return self._modes
+        if self.problem.stream is None or self.scheme.unit is not base.Unit.SAMPLE:
+            return self._affine if self._of is None else self._of[0]._engine.output(self._of[1])
+        # Second moments need the samples one by one, and refuse these.
+        return StreamedSamples(self.problem, self.scheme, self.recipe, columns(self.start), self.accuracy)
 
     @cached_property
     def _unaveraged(self) -> "Run":
