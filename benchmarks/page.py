@@ -10,7 +10,7 @@ import time
 from rich.console import Console
 
 from benchmarks.core import table
-from reshuffle.page import limit
+from reshuffle.page import limit, tabs
 
 
 def main() -> None:
@@ -41,8 +41,8 @@ def _ready() -> float:
 
 def _drags() -> dict[str, tuple[float, float]]:
     """Medians over positions of the sliders, as they are computed for the page."""
-    start = limit.TAB.defaults
-    limit.first(start)
+    start = tabs.LIMIT.defaults
+    limit.answer(start, 0)
     kinds = {
         "B = 1": {"batches": 1},
         "B = 2": {"batches": 2},
@@ -55,7 +55,7 @@ def _drags() -> dict[str, tuple[float, float]]:
         clocks, processors = [], []
         for aspect, alpha in itertools.product((0.3, 0.9, 1.5, 3.0), (0.1, 0.3)):
             begin = time.perf_counter(), time.process_time()
-            limit.first({**start, **changes, "aspect": aspect, "alpha": alpha})
+            limit.answer({**start, **changes, "aspect": aspect, "alpha": alpha}, 0)
             clocks.append(time.perf_counter() - begin[0])
             processors.append(time.process_time() - begin[1])
         found[name] = statistics.median(clocks), statistics.median(processors)

@@ -244,7 +244,7 @@ def two_batch(n: int, p: int, draws: int, seed: int) -> Result:
     even = np.vstack([np.eye(2), np.eye(2)])
     equal = rs.LeastSquares(np.sqrt(2) * c * even, np.zeros(4), beta_star=np.zeros(2), noise=1.0)
     stated = rs.descend(equal, two, step=2 / c)
-    variance, bound = float(stated.limit().risk.total), float(stated.risk_interval(np.inf).upper)
+    variance, bound = float(stated.risk(np.inf).total), float(stated.risk_interval(np.inf).upper)
     vanished = rs.Epoch(rs.LeastSquares(np.sqrt(2 * in_proof) * even, np.zeros(4)), two, 2 / in_proof).Z
     excess = 2 / in_proof * in_proof
     widths = [float(((i.upper - i.lower) / (i.upper + i.lower)).max()) for i in intervals]

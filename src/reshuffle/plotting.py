@@ -1,7 +1,8 @@
 """Pictures of results: functions that draw on `ax`, or on pyplot's current axes, and return them."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,26 +35,49 @@ _SCHEMES = ("full-batch", "reshuffling", "with-replacement", "sample-reshuffling
 SCHEME_COLOURS = dict(zip(_SCHEMES, COLOURS, strict=False))
 """One hue per scheme, in every picture; more batches make it darker."""
 
+_TIMES_THE_MIDDLE = 3.0
+"""Multiple of the median at which the colour scale ends: diverging values would leave no colours for the rest."""
+_FAR = 1e4
+"""Multiple of the median at which the axis of curves ends."""
+_SPANS = 30.0
+"""The ratio of values from which colours go by their logarithm."""
+_MISSING: dict[str, Any] = {"facecolor": "#dddddd", "edgecolor": GREY, "linewidth": 0.0}
+_HOLLOW: dict[str, Any] = {"color": "white", "markeredgecolor": COLOURS[0], "markeredgewidth": 1.5}
+_FEW_TICKS, _MODES_SHOWN = 10, 20
+_DARK = 3.0
+"""Per cent from which a cell of a plan's map is dark."""
+
 spectrum_points, spectrum_view = laws.points, laws.view
 
 
+_AX = """ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    Axes"""
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _with_ax(draw: _Function) -> _Function:
+    """Complete the docstring of a function that draws on `ax` and returns it."""
+    draw.__doc__ = (draw.__doc__ or "").replace("{ax}", _AX)
+    return draw
+
+
+@_with_ax
 def axes(ax: "Axes | None" = None) -> "Axes":
     """Return `ax`, or pyplot's current axes.
 
     Parameters
     ----------
-    ax : Axes, optional
-        Where to draw; pyplot's current axes by default.
-
-    Returns
-    -------
-    Axes
+    {ax}
     """
     return laws.current_axes() if ax is None else ax
 
 
 def figure(width: float, height: float) -> "Figure":
-    """A new figure, in inches. Not one of pyplot's: it is freed with its axes, and needs no display.
+    """Return a new figure, which is not one of pyplot's: it is freed with its axes, and needs no display.
 
     Parameters
     ----------
@@ -82,7 +106,6 @@ def plain(ax: "Axes", xlabel: str, ylabel: str) -> "Axes":
     Returns
     -------
     Axes
-        The same.
     """
     ax.set_xlabel(xlabel)
     ax.set_ylabel(ylabel)
@@ -100,7 +123,6 @@ def scale_values(ax: "Axes") -> "Axes":
     Returns
     -------
     Axes
-        The same.
     """
     values = np.concatenate([np.asarray(line.get_ydata(), dtype=np.float64) for line in ax.get_lines()])
     known = values[np.isfinite(values)]
@@ -110,7 +132,7 @@ def scale_values(ax: "Axes") -> "Axes":
 
 
 def scheme_colour(scheme: str, batches: int) -> str:
-    """The colour of a scheme: its hue, the darker the more batches, and blue for one batch in any scheme.
+    """Return the colour of a scheme: its hue, the darker the more batches, and blue for one batch in any scheme.
 
     Parameters
     ----------
@@ -137,7 +159,7 @@ def scheme_colour(scheme: str, batches: int) -> str:
 
 
 def scheme_label(scheme: str, batches: int) -> str:
-    """The name of a scheme in legends.
+    """Return the name of a scheme in legends.
 
     Parameters
     ----------
@@ -158,6 +180,7 @@ def scheme_label(scheme: str, batches: int) -> str:
     return f"{batches} batches" + ("" if scheme == "reshuffling" else f", {scheme.replace('-', ' ')}")
 
 
+@_with_ax
 def curve(
     epochs: ArrayLike,
     values: FloatArray,
@@ -175,12 +198,7 @@ def curve(
     epochs, values : (k,)
     label, colour, style, ylabel : str
         For the legend, the line as matplotlib writes it, and its axis.
-    ax : Axes, optional
-        Where to draw; pyplot's current axes by default.
-
-    Returns
-    -------
-    Axes
+    {ax}
     """
     ax = axes(ax)
     shown = np.where(np.isfinite(values), values, np.nan)
@@ -188,6 +206,7 @@ def curve(
     return plain(ax, "epochs", ylabel)
 
 
+@_with_ax
 def risk_curve(
     risk: "Risk", *, label: str, colour: str = COLOURS[0], style: str = "-", ax: "Axes | None" = None
 ) -> "Axes":
@@ -199,24 +218,15 @@ def risk_curve(
         At epochs in one dimension.
     label, colour, style : str
         For the legend, and the line as matplotlib writes it.
-    ax : Axes, optional
-        Where to draw; pyplot's current axes by default.
-
-    Returns
-    -------
-    Axes
+    {ax}
     """
     ylabel = "risk of the mean iterate"
     return curve(risk.epochs, risk.total, label=label, colour=colour, style=style, ylabel=ylabel, ax=ax)
 
 
+@_with_ax
 def simulated_band(
-    epochs: ArrayLike,
-    estimate: "Estimate",
-    *,
-    label: str,
-    colour: str = COLOURS[0],
-    ax: "Axes | None" = None,
+    epochs: ArrayLike, estimate: "Estimate", *, label: str, colour: str = COLOURS[0], ax: "Axes | None" = None
 ) -> "Axes":
     """Draw a simulated mean with a band of two standard errors.
 
@@ -227,20 +237,15 @@ def simulated_band(
         Mean and standard error at these epochs.
     label, colour : str
         For the legend, and the band.
-    ax : Axes, optional
-        Where to draw; pyplot's current axes by default.
-
-    Returns
-    -------
-    Axes
+    {ax}
     """
     ax = axes(ax)
-    low = estimate.mean - 2 * estimate.standard_error
-    high = estimate.mean + 2 * estimate.standard_error
+    low, high = (estimate.mean + sign * estimate.standard_error for sign in (-2, 2))
     ax.fill_between(np.asarray(epochs), low, high, color=colour, alpha=0.25, linewidth=0, label=label)
     return ax
 
 
+@_with_ax
 def mark_best(epoch: float, risk: float, *, colour: str = COLOURS[0], ax: "Axes | None" = None) -> "Axes":
     """Mark the best stopping time, if it is finite.
 
@@ -250,12 +255,7 @@ def mark_best(epoch: float, risk: float, *, colour: str = COLOURS[0], ax: "Axes 
         Where.
     colour : str
         Any colour of matplotlib's.
-    ax : Axes, optional
-        Where to draw; pyplot's current axes by default.
-
-    Returns
-    -------
-    Axes
+    {ax}
     """
     ax = axes(ax)
     if np.isfinite(epoch):
@@ -263,6 +263,7 @@ def mark_best(epoch: float, risk: float, *, colour: str = COLOURS[0], ax: "Axes 
     return ax
 
 
+@_with_ax
 def spectrum_curve(
     law: laws.Drawable,
     *,
@@ -286,24 +287,18 @@ def spectrum_curve(
         Colour and style of the line, as matplotlib writes them.
     decades : bool
         On a logarithmic axis, and per decade: the area below the curve is the mass there too.
-    ax : Axes, optional
-        Where to draw; pyplot's current axes by default.
-
-    Returns
-    -------
-    Axes
+    {ax}
     """
     ax = axes(ax)
     if eigenvalues is not None:
-        beside = f"{label}, one matrix"
-        spectrum_histogram(eigenvalues, label=beside, colour=colour, decades=decades, ax=ax)
+        laws.draw_histogram(ax, eigenvalues, f"{label}, one matrix", colour, decades=decades)
     masses = ", ".join(f"mass {significant(mass, 3)} at {significant(place, 3)}" for place, mass in law.atoms)
-    laws.draw_density(
-        ax, *laws.points(law), f"{label} ({masses})" if masses else label, colour, style, decades=decades
-    )
+    label = f"{label} ({masses})" if masses else label
+    laws.draw_density(ax, *laws.points(law), label, colour, style, decades=decades)
     return plain(ax, "eigenvalue", ax.get_ylabel())
 
 
+@_with_ax
 def spectrum_histogram(
     eigenvalues: FloatArray,
     *,
@@ -323,21 +318,14 @@ def spectrum_histogram(
     bins : int
     decades : bool
         On a logarithmic axis, as in `spectrum_curve`.
-    ax : Axes, optional
-        Where to draw; pyplot's current axes by default.
-
-    Returns
-    -------
-    Axes
+    {ax}
     """
     ax = axes(ax)
     laws.draw_histogram(ax, eigenvalues, label, colour, bins, decades=decades)
     return plain(ax, "eigenvalue", ax.get_ylabel())
 
 
-_HOLLOW: dict[str, Any] = {"color": "white", "markeredgecolor": COLOURS[0], "markeredgewidth": 1.5}
-
-
+@_with_ax
 def scheme_comparison(
     comparison: "SchemeComparison", *, epoch: float | None = None, ax: "Axes | None" = None
 ) -> "Axes":
@@ -351,12 +339,7 @@ def scheme_comparison(
     comparison : SchemeComparison
     epoch : float, optional
         One of those that were compared; the last by default.
-    ax : Axes, optional
-        Where to draw; pyplot's current axes by default.
-
-    Returns
-    -------
-    Axes
+    {ax}
     """
     ax, place = axes(ax), comparison.place(epoch)
     for height, row in enumerate(comparison.rows):
@@ -382,18 +365,14 @@ def scheme_comparison(
     return plain(ax, comparison.title(epoch), "")
 
 
+@_with_ax
 def step_match(match: "Match", *, ax: "Axes | None" = None) -> "Axes":
     """Draw how far each rule for the step is from the trajectory that was to be matched, epoch by epoch.
 
     Parameters
     ----------
     match : Match
-    ax : Axes, optional
-        Where to draw; pyplot's current axes by default.
-
-    Returns
-    -------
-    Axes
+    {ax}
     """
     ax = axes(ax)
     rules: dict[str, Any] = {
@@ -411,9 +390,7 @@ def step_match(match: "Match", *, ax: "Axes | None" = None) -> "Axes":
     return plain(ax, "epochs", "distance from the run, over its way")
 
 
-_MODES_SHOWN = 20
-
-
+@_with_ax
 def explanation(explained: "Explanation", *, ax: "Axes | None" = None) -> "Axes":
     """Draw the shares of what keeps a fit from the least-squares solution, the slowest modes within theirs.
 
@@ -422,12 +399,7 @@ def explanation(explained: "Explanation", *, ax: "Axes | None" = None) -> "Axes"
     Parameters
     ----------
     explained : Explanation
-    ax : Axes, optional
-        Where to draw; pyplot's current axes by default.
-
-    Returns
-    -------
-    Axes
+    {ax}
     """
     ax, parts = axes(ax), explained.parts
     for height, part in enumerate(parts):
@@ -443,10 +415,7 @@ def explanation(explained: "Explanation", *, ax: "Axes | None" = None) -> "Axes"
     return plain(ax, "share of the difference from least squares", "")
 
 
-_DARK = 3.0
-"""Per cent from which a cell is dark."""
-
-
+@_with_ax
 def plan_map(plan: "Plan", *, at_chosen_epoch: bool = False, ax: "Axes | None" = None) -> "Axes":
     """Draw what wrong steps and batch sizes cost, in per cent of the least test error, as a map.
 
@@ -457,12 +426,7 @@ def plan_map(plan: "Plan", *, at_chosen_epoch: bool = False, ax: "Axes | None" =
     plan : Plan
     at_chosen_epoch : bool
         If True, every cell stops at the epoch of the best recipe instead of at its own best epoch.
-    ax : Axes, optional
-        Where to draw; pyplot's current axes by default.
-
-    Returns
-    -------
-    Axes
+    {ax}
     """
     ax = axes(ax)
     errors = plan.at_chosen_epoch if at_chosen_epoch else plan.at_best_epoch
@@ -472,11 +436,8 @@ def plan_map(plan: "Plan", *, at_chosen_epoch: bool = False, ax: "Axes | None" =
     for (row, column), value in np.ndenumerate(above):
         dark = "white" if value > _DARK else "black"
         ax.annotate(significant(value, 2), (column, row), ha="center", va="center", fontsize=7, color=dark)
-    ring = (
-        plan.best.place[2],
-        plan.best.place[1],
-    )
-    ax.plot(*ring, marker="o", markersize=24, markerfacecolor="none", markeredgecolor=COLOURS[1])
+    _, size, share, _ = plan.best.place
+    ax.plot(share, size, marker="o", markersize=24, markerfacecolor="none", markeredgecolor=COLOURS[1])
     ax.set_xticks(range(len(plan.shares)), [significant(share, 2) for share in plan.shares], fontsize=8)
     ax.set_yticks(range(len(plan.batch_sizes)), [f"{size:g}" for size in plan.batch_sizes])
     when = f"after {plan.best.epochs} epochs" if at_chosen_epoch else "at the best epoch of each"
@@ -484,16 +445,7 @@ def plan_map(plan: "Plan", *, at_chosen_epoch: bool = False, ax: "Axes | None" =
     return plain(ax, "step, in safe steps", "batch size")
 
 
-_TIMES_THE_MIDDLE = 3.0
-"""Multiple of the median at which the colour scale ends: diverging values would leave no colours for the rest."""
-_FAR = 1e4
-"""Multiple of the median at which the axis of curves ends."""
-_SPANS = 30.0
-"""The ratio of values from which colours go by their logarithm."""
-_MISSING: dict[str, Any] = {"facecolor": "#dddddd", "edgecolor": GREY, "linewidth": 0.0}
-_FEW_TICKS = 10
-
-
+@_with_ax
 def heat_map(answer: "DataArray", x: str, y: str, *, ax: "Axes | None" = None, **chosen: Any) -> "Axes":
     """Draw an answer of `sweep` over two dimensions; a star marks the least, and what diverges is hatched.
 
@@ -503,14 +455,9 @@ def heat_map(answer: "DataArray", x: str, y: str, *, ax: "Axes | None" = None, *
         A variable of the dataset, such as found["risk"].
     x, y : str
         The dimensions along the axes.
-    ax : Axes, optional
-        Where to draw; pyplot's current axes by default.
     **chosen
         The values of other dimensions, such as epochs=100; without epochs every point stops when it is best.
-
-    Returns
-    -------
-    Axes
+    {ax}
 
     >>> import reshuffle as rs
     >>> over = {"batches": [1, 2, 4], "alpha": [0.1, 0.2, 0.4]}
@@ -532,10 +479,8 @@ def heat_map(answer: "DataArray", x: str, y: str, *, ax: "Axes | None" = None, *
         row, column = np.unravel_index(int(np.argmin(masked.filled(np.inf))), values.shape)
         place = select.middle(shown[x], int(column)), select.middle(shown[y], int(row))
         ax.plot(*place, "*", markersize=13, color="white", markeredgecolor="black", label="least")
-    for missing, hatch, word in (
-        (np.isinf(values), "///", "diverges"),
-        (np.isnan(values), "...", "no answer"),
-    ):
+    unknown = ((np.isinf(values), "///", "diverges"), (np.isnan(values), "...", "no answer"))
+    for missing, hatch, word in unknown:
         for number, (row, column) in enumerate(np.argwhere(missing)):
             left, right, low, high = *across[column : column + 2], *along[row : row + 2]
             corners = [left, right, right, left], [low, low, high, high]
@@ -560,6 +505,7 @@ def _spread_axis(ax: "Axes", axis: str, points: "DataArray") -> None:
     set_label(select.words(points))
 
 
+@_with_ax
 def sweep_curves(
     answer: "DataArray", x: str = "epochs", by: str | None = None, *, ax: "Axes | None" = None, **chosen: Any
 ) -> "Axes":
@@ -573,14 +519,9 @@ def sweep_curves(
         The dimension along the axis.
     by : str, optional
         The dimension that lines differ in.
-    ax : Axes, optional
-        Where to draw; pyplot's current axes by default.
     **chosen
         The values of other dimensions.
-
-    Returns
-    -------
-    Axes
+    {ax}
 
     >>> import reshuffle as rs
     >>> found = rs.sweep(rs.gaussian(20, 30, seed=1), over={"batches": [1, 2, 4]}, alpha=0.2, epochs=range(50))

@@ -92,3 +92,16 @@ def test_ends_of_a_spectrum_that_is_narrow(aspect, batches, p):
     low, high = BatchLaw(aspect, float(batches), batches).ends
     assert high - low < 0.01
     np.testing.assert_allclose([sampled[0], sampled[-1]], [low, high], rtol=0, atol=0.1 * (high - low))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("aspect", "batches", "covariance"),
+    [(0.5, 3, [1.0] * 199 + [50.0]), (0.2, 4, [1.0, 2.0, 5.0]), (0.5, 3, [0.0, 1.0, 3.0])],
+)
+def test_few_large_eigenvalues_of_sigma_are_not_passed_over(aspect, batches, covariance):
+    """The part of a single eigenvalue in 200 is narrow; one that is zero takes no part."""
+    ends = BatchLaw(aspect, critical_alpha.__wrapped__(aspect, batches, covariance), batches, covariance).ends
+    assert ends[0] > -1e-11
+    assert ends[1] < 2 + 1e-9
+    assert min(abs(ends[0]), abs(ends[1] - 2)) < 1e-9

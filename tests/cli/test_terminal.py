@@ -4,9 +4,10 @@ import re
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from reshuffle.cli import render
-from reshuffle.cli.terminal import Series, sketch, table
+from reshuffle.cli.sketch import Series, sketch
 from tests.cli.terminal import run
 
 HEADINGS = ["scheme", "batches", "step", "best epoch shown", "held-out loss there", "limit to min-norm"]
@@ -94,6 +95,15 @@ def test_far_points_have_an_axis_that_is_logarithmic():
     assert "epochs (logarithmic)" in text
     # On a straight axis all but the last points would share the first cell.
     assert sum(bool(line[:3].strip()) for line in dots(text)) < 5
+
+
+def table(headings, rows, keys, width):
+    """The lines that a terminal of this width shows."""
+    console = Console(width=width, highlight=False)
+    with console.capture() as shown:
+        for one in render.tables([headings, *rows], keys, width):
+            console.print(one, soft_wrap=True)
+    return [line.rstrip() for line in shown.get().splitlines()]
 
 
 def words(lines):

@@ -33,7 +33,8 @@ def distance(law, sigma):
 def test_populations_are_closer_than_eigenvalues_and_within_the_error(name):
     sigma, ratio, most = POPULATIONS[name]
     found = []
-    for seed in range(4):
+    # A fit without outliers of their own was worse than the eigenvalues in samples 28 and 30 of the power law.
+    for seed in (0, 1, 28, 30):
         eigenvalues = sampled(sigma, ratio, seed)
         answer = free.divide(eigenvalues, free.MarchenkoPastur(ratio))
         found.append(distance(answer.law, sigma))

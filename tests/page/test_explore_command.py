@@ -5,10 +5,11 @@ import socket
 import sys
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 
-from reshuffle.page.guard import is_from_here
+from reshuffle.page.serving import is_from_here
 from tests.cli.terminal import run
 from tests.page import chromium
 
@@ -38,6 +39,9 @@ def test_it_tells_its_address_serves_this_machine_alone_and_ends_quietly():
             assert not one.startswith(("http:", "https:", "//"))
             if one.endswith((".js", ".css")) and "reshuffle" in one:
                 assert "http" not in fetched(address + one)[1].replace("http://www.w3.org/2000/svg", "")
+        # The server computes nothing: its start does not wait for scipy.
+        if (maps := Path(f"/proc/{process.pid}/maps")).exists():
+            assert "scipy" not in maps.read_text()
         assert fetched(address, Host="evil.example")[0] == 403
         assert fetched(address, Origin="http://evil.example")[0] == 403
         if sys.platform != "win32":
@@ -80,7 +84,7 @@ def test_what_is_no_port_is_told(capsys, port):
 
 
 def test_without_the_extra_it_says_what_to_install(capsys, monkeypatch):
-    monkeypatch.setattr("reshuffle.cli.explore_command.find_spec", lambda name: None)
+    monkeypatch.setattr("reshuffle.cli.launch.find_spec", lambda name: None)
     outcome = run(capsys, "explore", "--no-browser")
     assert outcome.code == 2
     assert "pip install 'reshuffle[page]'" in outcome.err

@@ -108,12 +108,18 @@ def test_many_batches_are_answered_at_once_and_then_with_more_digits(visit):
 
 
 def test_an_address_brings_the_state_back_and_back_goes_back(visit):
-    first = visit()
+    first = visit(permissions=["clipboard-read", "clipboard-write"])
     first.open("?_inputs_&tab=%22limit%22&data_source=%22drawn%22")
+    observed(first.page, "limit", "words", 'panel.querySelector(".copy-link").textContent')
     first.drag("limit_aspect", 0.5)
     first.drag("limit_noise", 1.25)
+    # The link is that of the inputs as they are, although the address follows them a little later.
+    first.page.click("#panel-limit .copy-link")
+    first.page.wait_for_function('() => window.words.includes("Copied")')
+    link = first.page.evaluate("navigator.clipboard.readText()")
+    assert link == first.page.url
+    assert "limit_noise=1.25" in link
     first.settled()
-    first.page.wait_for_url("**limit_noise=1.25**")
     first.page.click("#tab-data")
     first.settled("data")
     first.page.wait_for_url("**tab=%22data%22**")
@@ -342,6 +348,16 @@ def test_it_can_be_read_by_all_on_a_phone_in_light_and_dark(visit):
         page.click(f"#tab-{tab}")
         visitor.settled(tab)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        if tab == "data":
+            # A table that is wider than the screen scrolls, with the keyboard too; its title stays in sight.
+            table = page.locator("#panel-data .scroll")
+            assert table.evaluate("one => one.scrollWidth > one.clientWidth + 50")
+            table.focus()
+            page.keyboard.press("ArrowRight")
+            page.wait_for_function('() => document.querySelector("#panel-data .scroll").scrollLeft > 0')
+            title = table.locator("caption span").bounding_box()
+            assert title["x"] >= 0
+            assert title["x"] + title["width"] <= 390
         assert nameless(page) == []
         assert numbers(page.get_attribute(f"#panel-{tab} svg[role=img] >> nth=0", "aria-label"))
         # Text of charts is as large as it says, whatever the width.

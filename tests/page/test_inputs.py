@@ -1,18 +1,14 @@
 """Inputs: whatever arrives from an address or a socket is checked, and no address fails."""
 
-import asyncio
 from urllib.parse import urlencode
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shiny.bookmark import RestoreContext
-from shiny.bookmark._restore_state import restore_context
 
 from reshuffle.errors import ArgumentError
 from reshuffle.page import app
-from reshuffle.page.inputs import Choice, Column, Columns, Number, Switch, Text, read
-from reshuffle.page.workers import Pool
+from reshuffle.page.inputs import Input, read
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9),
@@ -20,22 +16,14 @@ JSON = st.recursive(
     max_leaves=4,
 )
 KEYS = [f"{tab.name}_{one.name}" for tab in app.TABS.values() for one in tab.inputs]
-PAGE = app.application(Pool(1), Pool(1))
 
 
-def restored(query):
-    context = asyncio.run(RestoreContext.from_query_string(query, app=PAGE))
-    with restore_context(context):
-        return app.restored(query)
-
-
-@pytest.mark.filterwarnings("ignore")
 @given(st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=5), JSON | st.just(object()), max_size=4))
 def test_no_address_fails(entries):
     import json
 
     texts = {key: "{" if type(value) is object else json.dumps(value) for key, value in entries.items()}
-    tab, values, errors = restored("_inputs_&" + urlencode(texts, errors="replace"))
+    tab, values, errors = app.restored("_inputs_&" + urlencode(texts, errors="replace"))
     assert tab in app.TABS
     for name, found in values.items():
         again, wrong = read(app.TABS[name].inputs, found)
@@ -44,7 +32,7 @@ def test_no_address_fails(entries):
 
 
 def test_an_address_has_the_values_it_says_and_complains_about_the_others():
-    tab, values, errors = restored(
+    tab, values, errors = app.restored(
         "_inputs_&tab=%22free%22&limit_alpha=0.3&limit_batches=2.5&limit_noise=%5B1"
     )
     assert tab == "free"
@@ -59,27 +47,27 @@ def test_an_address_has_the_values_it_says_and_complains_about_the_others():
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 5, -1, "1", None, True, [1], 10**400])
 def test_a_slider_takes_nothing_but_numbers_within_its_bounds(value):
     with pytest.raises(ArgumentError, match=r"A must be a number between 0 and 4, but it is"):
-        Number("a", "A", 1.0, 0.0, 4.0, 0.5).check(value)
+        Input("a", "A", 1.0, "range", 0.0, 4.0, 0.5).check(value)
 
 
 def test_a_slider_moves_to_the_nearest_step_and_never_beyond_its_end():
-    slider = Number("a", "A", 0.1, 0.1, 1.0, 0.4)
+    slider = Input("a", "A", 0.1, "range", 0.1, 1.0, 0.4)
     assert [slider.check(value) for value in (0.1, 0.31, 0.5, 0.95, 1.0)] == [0.1, 0.5, 0.5, 0.9, 0.9]
 
 
 @pytest.mark.parametrize(
     ("one", "value"),
     [
-        (Number("a", "A", 2, 1, 8), 2.5),
-        (Number("a", "A", 2, 1, 8), 9),
-        (Choice("a", "A", "b", {"b": "B"}), "c"),
-        (Choice("a", "A", "b", {"b": "B"}), ["b"]),
-        (Switch("a", "A", True), "true"),
-        (Text("a", "A", "", 5), "123456"),
-        (Text("a", "A", "", 5), "a\0b"),
-        (Column("a", "A"), "x" * 1000),
-        (Columns("a", "A"), ["x" * 1000]),
-        (Columns("a", "A"), ["x"] * 2000),
+        (Input("a", "A", 2, "number", 1, 8), 2.5),
+        (Input("a", "A", 2, "number", 1, 8), 9),
+        (Input("a", "A", "b", "select", options={"b": "B"}), "c"),
+        (Input("a", "A", "b", "select", options={"b": "B"}), ["b"]),
+        (Input("a", "A", True, "checkbox"), "true"),
+        (Input("a", "A", "", "text", longest=5), "123456"),
+        (Input("a", "A", "", "text", longest=5), "a\0b"),
+        (Input("a", "A", "", "column"), "x" * 1000),
+        (Input("a", "A", (), "columns"), ["x" * 1000]),
+        (Input("a", "A", (), "columns"), ["x"] * 2000),
     ],
 )
 def test_what_is_refused_is_named_by_its_label_and_the_default_is_taken(one, value):

@@ -6,12 +6,12 @@ import pickle
 import numpy as np
 import pytest
 
-from reshuffle.page import guard, own_data
+from reshuffle.page import serving, tabs
 from reshuffle.page.answers import message
 from reshuffle.page.app import safe_name
 from reshuffle.page.workers import answer
 
-DEFAULTS = own_data.TAB.defaults
+DEFAULTS = tabs.OWN_DATA.defaults
 rng = np.random.default_rng(3)
 X = rng.normal(size=(30, 2)).round(3)
 Y = (X @ [2.0, -1.0] + rng.normal(size=30)).round(3)
@@ -25,7 +25,7 @@ def table(names=("a", "b", "y"), separator=",", columns=(X[:, 0], X[:, 1], Y)):
 def asked(tmp_path, content, name="mine.csv", **values):
     path = tmp_path / safe_name(name)
     path.write_bytes(content)
-    return answer("own_data", "verified", DEFAULTS | {"source": "upload"} | values, str(path))
+    return answer("own_data", 1, DEFAULTS | {"source": "upload"} | values, str(path))
 
 
 class Bomb:
@@ -98,7 +98,7 @@ def test_words_become_categories_where_that_is_asked_for(tmp_path):
 def test_names_that_look_like_markup_or_formulas_are_text(tmp_path):
     names = ("<img src=x onerror=alert(1)>", "=cmd()", "<script>y</script>")
     found = asked(tmp_path, table(names))
-    html = message(found, own_data.TAB)["html"]
+    html = message(found, tabs.OWN_DATA)["html"]
     assert "<img" not in html
     assert "<script" not in html
     assert "&lt;script&gt;y" in html
@@ -107,10 +107,7 @@ def test_names_that_look_like_markup_or_formulas_are_text(tmp_path):
 
 
 def test_data_that_were_not_sent_are_asked_for():
-    assert (
-        "Send a CSV file first"
-        in answer("own_data", "verified", DEFAULTS | {"source": "upload"}, None).sentence
-    )
+    assert "Send a CSV file first" in answer("own_data", 1, DEFAULTS | {"source": "upload"}, None).sentence
 
 
 @pytest.mark.parametrize(
@@ -134,7 +131,7 @@ def status(method, path, sessions=("abc",), **headers):
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
     async def story():
-        application, sent = guard.guarded(inside), []
+        application, sent = serving.guarded(inside), []
 
         async def send(message):
             sent.append(message)

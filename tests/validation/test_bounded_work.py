@@ -33,6 +33,20 @@ def test_runs_that_leave_out_rows_have_one_budget_and_one_warning():
     assert words[0].startswith("of 10 runs that leave out rows, ")
 
 
+@pytest.mark.parametrize("scheme", [rs.RandomReshuffling(batches=45), rs.SampleReshuffling(batches=45)])
+def test_a_run_that_diverges_is_infinite_at_once(scheme):
+    """Ten folds, or drawn orders, took minutes and found finite numbers."""
+    problem = rs.gaussian(90, 3, noise=0.5, seed=0)
+    run = rs.descend(problem, scheme, step=3.0)
+    with at_most(300_000), pytest.warns(AccuracyWarning, match="diverges, about") as said:
+        found = run.leave_one_out([0, 3, 30, np.inf])
+    assert len(said) == 1
+    np.testing.assert_array_equal(np.isinf(found.mean_square), [False, True, True, True])
+    np.testing.assert_allclose(found.mean_square[0], np.square(problem.y).mean())
+    np.testing.assert_array_equal(found.residuals[0], problem.y)
+    assert np.isinf(found.residuals[1:]).all()
+
+
 def test_draws_that_lead_nowhere_are_ended():
     """Beyond the critical step a mean over orders hangs on a few of them: the budget is not spent in vain."""
     problem = rs.gaussian(90, 3, noise=0.5, seed=0)

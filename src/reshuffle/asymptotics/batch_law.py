@@ -1,7 +1,6 @@
 """The limiting spectrum of alpha Z(alpha/B) for any B and any discrete Sigma, and the critical alpha."""
 
 import math
-from collections.abc import Callable
 from functools import cache, cached_property
 
 import numpy as np
@@ -12,7 +11,7 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics import spectra
 from reshuffle.asymptotics.batch_system import BatchSystem, State
-from reshuffle.asymptotics.edges import contracted, intervals, outer_ends
+from reshuffle.asymptotics.edges import contracted, intervals, leaving_alpha, outer_ends
 from reshuffle.asymptotics.epoch_law import EpochLaw
 from reshuffle.asymptotics.interval_series import Intervals
 from reshuffle.asymptotics.spectra import IDENTITY, Covariance, Population, population
@@ -87,9 +86,11 @@ class BatchLaw(EpochLaw):
         self.budget = _arrays.positive("budget", budget, "seconds of one core")
 
     @classmethod
-    def of(cls, aspect: float, alpha: float, batches: int, spectrum: Population) -> "BatchLaw":
+    def of(
+        cls, aspect: float, alpha: float, batches: int, spectrum: Population, budget: float = BUDGET
+    ) -> "BatchLaw":
         """The law for a Sigma that has been checked before."""
-        law = cls(aspect, alpha, batches)
+        law = cls(aspect, alpha, batches, budget=budget)
         law.population = spectrum
         return law
 
@@ -436,18 +437,18 @@ def batch_spectrum(
     return BatchLaw(aspect, alpha, number, covariance, budget, source)
 
 
-_STRIDE = 0.12
-"""Relative distance of neighbouring steps at which the ends of the spectrum are computed."""
-_AT_ZERO = 1e-11
-"""Relative to the spectrum, how far below zero rounding may put an end that is there."""
+_STRIDE, _TRIES = 0.3, 6
+"""Largest relative distance of neighbouring values of alpha, and how often it is reduced."""
+_AT_ZERO, _AT_EDGE = 1e-11, 1e-6
+"""How far below zero rounding may put an end that is there, and how far apart two computations of one."""
 
 
 @working("the critical alpha")
 def critical_alpha(aspect: float, batches: int, covariance: Covariance = None) -> float:
     """The alpha at which the spectrum of alpha Z(alpha/B), frozen modes aside, first leaves (0, 2).
 
-    For B = 1 and Sigma = I it is 2 / (1 + aspect^(1/2))^2. Otherwise the ends of the spectrum are followed, by the
-    closed form for B = 2 and as the points where the real solution turns for all others.
+    For B = 1 and Sigma = I it is 2 / (1 + aspect^(1/2))^2. Otherwise the real solution of the equations at z = 2,
+    or z = 0, is followed in alpha: it turns where the spectrum arrives.
 
     Parameters
     ----------
@@ -473,32 +474,55 @@ def critical_alpha(aspect: float, batches: int, covariance: Covariance = None) -
         full_batch = 2 * unit / BatchLaw.of(ratio, unit, 1, spectrum).ends[1]
     if number == 1:
         return full_batch
-    # With few parameters the spectrum is narrow, and leaves near 2B as fixed dimension has it.
-    width = math.sqrt(number * ratio)
-    start, stride = full_batch, 1 + min(_STRIDE, 0.3 * width)
-    if spectrum.is_isotropic:
-        # Up to here no visit makes anything longer, so that no epoch does.
-        start = max(full_batch, 2 * number / (1 + width) ** 2 / float(spectrum.eigenvalues[0]))
-    if number == 2 and spectrum.is_identity:
-        return _leaving(lambda alpha: TwoBatchLaw(ratio, alpha), start, stride, number)
-    return _leaving(lambda alpha: BatchLaw.of(ratio, alpha, number, spectrum), start, stride, number)
+    # What Sigma does not see leaves the rest of the spectrum as it is.
+    seen = spectrum.eigenvalues > 0
+    share = 1 - spectrum.null
+    ratio, eigenvalues, weights = ratio * share, spectrum.eigenvalues[seen], spectrum.weights[seen] / share
+    if number == 2 and spectrum.is_identity and TwoBatchLaw.serves(ratio, full_batch):
+        return _leaving(ratio, full_batch)
+    at_two = _reached(2.0, full_batch, ratio, number, eigenvalues, weights)
+    if math.isfinite(at_two):
+        system = BatchSystem(ratio, at_two, number, eigenvalues, weights)
+        if outer_ends(system, ratio > 1, 2.0)[0] > -_AT_ZERO:
+            return at_two
+    return _reached(0.0, full_batch, ratio, number, eigenvalues, weights)
 
 
-def _leaving(law: Callable[[float], EpochLaw], start: float, stride: float, batches: int) -> float:
-    """The step at which an end of the spectrum first passes 0 or 2."""
+def _reached(
+    edge: float, full_batch: float, aspect: float, batches: int, eigenvalues: FloatArray, weights: FloatArray
+) -> float:
+    """The alpha at which the spectrum reaches `edge`, 0 or 2."""
+    plain = BatchSystem(aspect, full_batch, batches, eigenvalues, weights, plain=True)
+    # The part of the largest eigenvalue of Sigma is as wide as its share allows.
+    stride = 1 + (_STRIDE if len(eigenvalues) == 1 else min(_STRIDE, math.sqrt(aspect * float(weights[-1]))))
+    for _ in range(_TRIES):
+        alpha = leaving_alpha(plain, edge, full_batch, stride)
+        if len(eigenvalues) == 1:
+            return alpha
+        # A narrow part of the spectrum, that of few eigenvalues of Sigma, may have passed unseen.
+        last = min(alpha, 2 * batches / float(eigenvalues[-1]))
+        ends = outer_ends(BatchSystem(aspect, last, batches, eigenvalues, weights), aspect > 1)
+        if min(abs(end - edge) for end in ends) < _AT_EDGE or (math.isinf(alpha) and ends[1] < 2):
+            return alpha
+        stride = math.sqrt(stride)
+    raise ConvergenceError(
+        f"the spectrum of {batches} batches was not seen to leave (0, 2) up to alpha = {alpha:.4g}"
+    )
+
+
+def _leaving(aspect: float, start: float) -> float:
+    """The step at which an end of the spectrum of two batches first passes 0 or 2."""
 
     @cache
     def gaps(alpha: float) -> tuple[float, float]:
-        low, high = law(alpha).ends
+        low, high = TwoBatchLaw(aspect, alpha).ends
         return (0.0 if abs(low) < _AT_ZERO * high else low), 2 - high
 
-    alpha = start
+    # Up to here no visit makes anything longer, so that no epoch does. With few parameters the spectrum is narrow.
+    width = math.sqrt(2 * aspect)
+    alpha, stride = max(start, 4 / (1 + width) ** 2), 1 + min(_STRIDE / 2, 0.3 * width)
     while min(gaps(stride * alpha)) >= 0:
         alpha *= stride
-        if alpha > 100 * batches * start:
-            raise ConvergenceError(
-                f"the spectrum of {batches} batches was not seen to leave (0, 2) up to alpha = {alpha:.4g}"
-            )
     # At aspect 1 the lower end is zero on this side of the crossing: the smaller gap would be flat there.
     end = int(np.argmin(gaps(stride * alpha)))
     return float(scipy.optimize.brentq(lambda a: gaps(a)[end], alpha, stride * alpha, xtol=1e-15, rtol=1e-13))

@@ -431,27 +431,51 @@ class BatchSystem(SymmetricBlocks):
     batches : int
     eigenvalues, weights : (m,)
         The spectrum of Sigma.
+    plain : bool
+        True if neither the unit nor the basis may depend on alpha, which `set_alpha` then changes.
     """
 
     def __init__(
-        self, aspect: float, alpha: float, batches: int, eigenvalues: FloatArray, weights: FloatArray
+        self,
+        aspect: float,
+        alpha: float,
+        batches: int,
+        eigenvalues: FloatArray,
+        weights: FloatArray,
+        plain: bool = False,
     ):
         super().__init__(batches)
         self.eigenvalues, self.weights = eigenvalues, weights
+        self.aspect = aspect
         law = MarchenkoPastur(batches * aspect, alpha / batches)
-        r = law.rational_r
-        assert r is not None
         self.direct = self.unknowns <= _MOST_DIRECT
         # What z multiplies.
         self.direction = np.zeros((self.size, self.size))
         self.direction[0, 0] = 1.0
         self.constant = self._constant()
         largest = float(eigenvalues.max())
-        self.unit = min(1.0, alpha * largest * (1 + aspect**0.5) ** 2)
+        self.unit = 1.0 if plain else min(1.0, alpha * largest * (1 + aspect**0.5) ** 2)
         squares = (1 - alpha * eigenvalues / batches) ** 2 + alpha**2 * eigenvalues**2 * aspect / batches
-        self._adapt(r, bool(squares.max() < _SMALL**2 and batches * aspect < 1 and self.unit == 1))
+        small = bool(squares.max() < _SMALL**2 and batches * aspect < 1 and self.unit == 1)
+        self._adapt(self._rational(alpha), plain or small)
         size = max(np.linalg.norm(transform.coefficient, 2) for transform in self.transforms)
         self.norm = float(np.linalg.norm(self._offset, 2) + batches * law.scale * largest * size)
+
+    def _rational(self, alpha: float) -> tuple[float, float, float]:
+        """(a, b, c) of the R-transform a + b g/(1 + c g) = v/(1 - alpha aspect g) of one batch."""
+        variance, scale = alpha / self.symmetry.batches, alpha * self.aspect
+        return variance, variance * scale, -scale
+
+    def set_alpha(self, alpha: float) -> None:
+        """Change the step of a plain system."""
+        for transform in self.transforms:
+            transform.a, transform.b, transform.c = self._rational(alpha)
+
+    def alpha_tangent(self, state: State) -> Complex:
+        """The derivative of the map in alpha, (points, unknowns): H = -v X, and X moves by aspect X g X."""
+        share, gain = 1 / self.symmetry.batches, self.transforms[0].a * self.aspect
+        pairs = zip(state.factors, state.restricted, strict=True)
+        return self.pack([-(share * x + gain * (x @ g @ x)) for x, g in pairs])
 
     def _adapt(self, r: tuple[float, float, float], small: bool) -> None:
         """Pass to the basis of u: restricted to the subsets without a batch it is that of the inner type 0.

@@ -5,7 +5,7 @@ Fixed points off the real axis are found by contraction; on it the real solution
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -136,7 +136,7 @@ _BESIDE = 1e-6
 """Distance from an atom at zero within which a step may cross it, relative to that of the starting point."""
 
 
-def outer_ends(system: BatchSystem, atom: bool) -> tuple[float, float]:
+def outer_ends(system: BatchSystem, atom: bool, high: float | None = None) -> tuple[float, float]:
     """The lowest and the highest point of the continuous spectrum of alpha Z.
 
     Outside the spectrum the unknowns H(z) are real. At the end e that is approached they turn like a square root,
@@ -148,6 +148,8 @@ def outer_ends(system: BatchSystem, atom: bool) -> tuple[float, float]:
     system : BatchSystem
     atom : bool
         True if there is an atom at zero.
+    high : float, optional
+        The highest point, if it is known.
 
     Returns
     -------
@@ -159,8 +161,48 @@ def outer_ends(system: BatchSystem, atom: bool) -> tuple[float, float]:
     (0.1, 0.9)
     """
     far = 2 * system.norm
-    high = _from_outside(system, far, None, atom)
-    return _from_outside(system, -far, high, atom) * system.unit, high * system.unit
+    top = _from_outside(system, far, None, atom) if high is None else high / system.unit
+    return _from_outside(system, -far, top, atom) * system.unit, top * system.unit
+
+
+_BEGINNING = 0.25
+"""Where a continuation in alpha begins, relative to the critical alpha of full batch."""
+_HEIGHT = 0.25
+"""Height above the axis at which it is solved first, relative to the distance of the spectrum there."""
+_BEYOND = 1.05
+
+
+def leaving_alpha(system: BatchSystem, edge: float, full_batch: float, stride: float) -> float:
+    """The alpha at which the spectrum of alpha Z reaches `edge`, 0 or 2; inf if it does not up to 2B/lambda.
+
+    The real solution at z = edge is followed in alpha instead of z, and turns where the spectrum arrives. At
+    2B/lambda, lambda the largest eigenvalue of Sigma, it leaves (0, 2) with few parameters, and earlier with more.
+
+    Parameters
+    ----------
+    system : BatchSystem
+        A plain one.
+    edge : float
+    full_batch : float
+        The critical alpha of full batch.
+    stride : float
+        The largest ratio of neighbouring steps.
+
+    >>> import numpy as np
+    >>> round(leaving_alpha(BatchSystem(0.25, 1.0, 1, np.ones(1), np.ones(1), plain=True), 2.0, 8 / 9, 1.1), 12)
+    0.888888888889
+    """
+    begin = _BEGINNING * full_batch
+    system.set_alpha(begin)
+    # Full batch is the widest: at its critical alpha it ends at 2.
+    ratio = (1 - math.sqrt(system.aspect)) ** 2 / (1 + math.sqrt(system.aspect)) ** 2
+    distance = 2.0 - 2 * _BEGINNING if edge else 2 * _BEGINNING * ratio
+    unknowns, settled = contracted(system, np.array([edge + 1j * _HEIGHT * distance]))
+    last = _BEYOND * 2 * system.symmetry.batches / float(system.eigenvalues.max())
+    approach = _AlphaApproach(system, begin, edge, stride, last)
+    if not (settled.all() and approach.begin(unknowns.real + 0j)):
+        raise ConvergenceError(f"the spectrum was not found on one side of {edge:g} at alpha = {begin:.4g}")
+    return approach.end(begin / 2)
 
 
 def gap(system: BatchSystem, place: float, left: float, right: float) -> tuple[float, float] | None:
@@ -274,7 +316,7 @@ class _Approach:
         atom: bool = False,
     ):
         self.system, self.place, self.other, self.longest, self.atom = system, place, other, longest, atom
-        self.far = abs(place)
+        self.far, self.last, self.expected, self.most = abs(place), math.inf, math.nan, _STEPS
         self.at: _Solved | None = None
 
     def begin(self, unknowns: Complex) -> bool:
@@ -288,15 +330,17 @@ class _Approach:
 
     def end(self, step: float) -> float:
         """The end of the spectrum, where the solution turns; `step` is the first step."""
-        for _ in range(_STEPS):
+        for _ in range(self.most):
             before, steepness = self.place, self._steepness
             if not self._move(step):
                 step /= 2
                 if abs(step) < _PRECISION * self.far:
                     return self.place
                 continue
+            if self.place > self.last:
+                return math.inf
             distance = self._distance(before, steepness)
-            end = self.place + distance
+            end = self.expected = self.place + distance
             if abs(distance) < _NEAR * abs(end):
                 return end
             if abs(end) < _PRECISION * self.far and abs(self.place) < 4 * _PRECISION * self.far:
@@ -342,18 +386,35 @@ class _Approach:
         # Exactly at an atom there is no resolvent.
         place = place if place else 1e-3 * step
         assert self.at is not None
-        found = self._corrected(place, self.at.unknowns + step * self.at.slope)
+        found = self._corrected(place, self.at.unknowns + self._reach(place) * self.at.slope)
         # Beyond the end Newton's method may land on the other sheet, where the resolvent rises, or in a gap.
-        if found is None or not found.falls:
+        if found is None or not found.falls or not self._continues(found, place, across):
             return False
+        self.place, self.at = place, found
+        return True
+
+    def _reach(self, place: float) -> float:
+        """How far the tangent is followed for a step to `place`: farther than the step, since the solution turns.
+
+        It moves like the root of (z - e)/(z - a), e the end that is expected and a the other one.
+        """
+        turn = (place - self.expected) / (self.place - self.expected)
+        if not turn > 0:
+            return place - self.place
+        rate = 1 / (self.place - self.expected)
+        if self.other is not None:
+            turn *= (self.place - self.other) / (place - self.other)
+            rate -= 1 / (self.place - self.other)
+        return 2 * (math.sqrt(turn) - 1) / rate
+
+    def _continues(self, found: "_Solved", place: float, across: bool) -> bool:
+        """True if none of the spectrum is between here and a place where the solution is `found`."""
+        assert self.at is not None
         before, after = self.at.first, found.first
         if across:
             # The atom is a pole of G between the two, and none of z G_00, which falls as well above zero.
             before, after = self.place * before[:, :1, :1], place * after[:, :1, :1]
-        if not _falls((after - before) / (place - self.place)):
-            return False
-        self.place, self.at = place, found
-        return True
+        return _falls((after - before) / (place - self.place))
 
     def _corrected(self, place: float, unknowns: Complex) -> "_Solved | None":
         """Newton's method from a prediction; None if it does not converge."""
@@ -367,7 +428,9 @@ class _Approach:
                 if not size < 1:
                     return None
                 unknowns = unknowns + move
-                if size < _EXACT or (size < 1e-7 and size > 0.3 * last):
+                # The moves fall like squares, so that the next one is known; at the end rounding keeps them up.
+                exact = size < _EXACT or (last < 1 and size**3 < _EXACT * last**2)
+                if exact or (size < 1e-7 and size > 0.3 * last):
                     return self._described(self.system.evaluate(base, unknowns), unknowns)
                 last = size
         return None
@@ -388,6 +451,29 @@ class _Approach:
             return np.asarray(np.linalg.solve(matrix, right.real[..., np.newaxis])[..., 0])
         except np.linalg.LinAlgError:
             return np.full(right.shape, np.nan)
+
+
+class _AlphaApproach(_Approach):
+    """The same steps along alpha at the fixed point z = `edge`, with ratios up to `stride`."""
+
+    def __init__(self, system: BatchSystem, place: float, edge: float, stride: float, last: float):
+        super().__init__(system, place)
+        self.edge, self.stride, self.last, self.most = edge, stride, last, 10 * _STEPS
+
+    def base(self, z: float) -> Complex:
+        """The base of the system at `edge`; the system passes to alpha = z."""
+        self.system.set_alpha(z)
+        self.longest = (self.stride - 1) * z
+        return super().base(self.edge)
+
+    def _continues(self, found: "_Solved", place: float, across: bool) -> bool:
+        # The trace has the sign of the side on which the whole spectrum is.
+        assert self.at is not None
+        return found.trace * self.at.trace > 0
+
+    def _described(self, state: State, unknowns: Complex) -> "_Solved":
+        found = super()._described(state, unknowns)
+        return replace(found, slope=self._solved(state, self.system.alpha_tangent(state)) + 0j)
 
 
 _ANGLE = 0.04

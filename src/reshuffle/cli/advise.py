@@ -9,23 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from reshuffle.cli import options, reader, render
 from reshuffle.cli.console import InputError
-from reshuffle.cli.options import (
-    ACCURACY,
-    DATA,
-    RECIPE,
-    TERMINAL,
-    WHOLE,
-    Drop,
-    Fill,
-    OneHot,
-    OutputOptions,
-    at_least,
-    numbers,
-    option,
-)
+from reshuffle.cli.options import ACCURACY, DATA, RECIPE, WHOLE, also, at_least, numbers
 from reshuffle.cli.reader import Data, shown, some
 from reshuffle.cli.render import Answer, number, uncertain
-from reshuffle.cli.terminal import Series
+from reshuffle.cli.sketch import Series
 from reshuffle.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -43,42 +30,24 @@ _EQUAL = 1e-3
 _WORTH_IT = 0.01
 """Shares of the test error for which one might leave training alone."""
 _RUNNERS_UP = 3
+_DATA = ("targets", "features", "encoded", "filled", "dropped", "constant")
+"""Attributes of the data in JSON."""
 
 
 def advise(
     *,
-    data: Annotated[
-        str,
-        option(
-            "Your table: FILE.csv with a header, .tsv, .csv.gz or .parquet, or - for standard input.",
-            DATA,
-            "-d",
-            allow_leading_hyphen=True,
-        ),
-    ],
-    target: Annotated[
-        tuple[str, ...], options.columns("The column to be predicted; once for each of several.", "-t")
-    ] = (),
-    drop: Drop = (),
-    one_hot: OneHot = (),
-    fill: Fill = None,
-    test: Annotated[
-        str | None,
-        option("Held-out rows with the same columns: the recommendation is checked on them.", ACCURACY),
-    ] = None,
-    batch_size: Annotated[
-        str | None,
-        option(
-            "Batch sizes to choose from, separated by commas; else 16 to 256, and all rows.", RECIPE, "-b"
-        ),
-    ] = None,
-    momentum: Annotated[str, option("Momenta to choose from, separated by commas.", RECIPE)] = "0",
-    weight_decay: Annotated[
-        str, option("Weight decays to choose from, separated by commas, as in torch's SGD.", RECIPE)
-    ] = "0",
-    epochs: Annotated[int, option("The longest training.", RECIPE, "-e", **WHOLE)] = 1000,
-    seed: Annotated[int, option("Of the run that is trained for --test.", ACCURACY, **WHOLE)] = 0,
-    outputs: OutputOptions = TERMINAL,
+    data: Annotated[str, DATA, options.HYPHEN, also("-d")],
+    target: Annotated[tuple[str, ...], DATA, options.FLAG, also("-t")] = (),
+    drop: options.Drop = (),
+    one_hot: options.OneHot = (),
+    fill: options.Fill = None,
+    test: Annotated[str | None, ACCURACY] = None,
+    batch_size: Annotated[str | None, RECIPE, also("-b")] = None,
+    momentum: Annotated[str, RECIPE] = "0",
+    weight_decay: Annotated[str, RECIPE] = "0",
+    epochs: Annotated[int, RECIPE, WHOLE, also("-e")] = 1000,
+    seed: Annotated[int, ACCURACY, WHOLE] = 0,
+    outputs: options.OutputOptions = options.TERMINAL,
 ) -> None:
     """How to train a linear model on your data: batch size, learning rate, epochs.
 
@@ -89,6 +58,15 @@ def advise(
 
     For example:
       reshuffle advise --data mine.csv --target price --test other.csv
+
+    :param data: Your table: FILE.csv with a header, .tsv, .csv.gz or .parquet, or - for standard input.
+    :param target: The column to be predicted; once for each of several.
+    :param test: Held-out rows with the same columns: the recommendation is checked on them.
+    :param batch_size: Batch sizes to choose from, separated by commas; else 16 to 256, and all rows.
+    :param momentum: Momenta to choose from, separated by commas.
+    :param weight_decay: Weight decays to choose from, separated by commas, as in torch's SGD.
+    :param epochs: The longest training.
+    :param seed: Of the run that is trained for --test.
     """
     render.check(outputs, data=data, test=test)
     at_least("seed", seed, 0)
@@ -112,8 +90,11 @@ def advise(
             "batch_size", f"be at most {len(read.X)}, the rows of {data}", f"it is {max(sizes)}"
         )
     advice = Advice.of(read, asked)
-    if held_out is not None and test is not None:
-        advice = advice.tried(held_out, test, seed)
+    if held_out is not None:
+        X, y = held_out
+        # Targets are in the units of the plan.
+        check = advice.plan.check_on(X, y[:, 0] if advice.is_single else y / advice.units, seed=seed)
+        advice = replace(advice, check=check, test=test, seed=seed)
     render.deliver(answer(advice), outputs)
 
 
@@ -151,12 +132,29 @@ def read_for_advice(
                 f"{{target}} {shown(name)} is {column[0]:g} in every row of {path}: there is nothing to be "
                 "learned; name another column."
             )
-    data = data.without_constants()
+    # Columns of numbers that are constant, and those with one category alone.
+    moving = np.ptp(data.X, axis=0) != 0
+    still = {name for name, moves in zip(data.features, moving, strict=True) if not moves}
+    away = [name for name in data.numeric if name in still]
+    away += [name for name, words in data.encoded.items() if len(words) == 1]
+    data = replace(
+        data,
+        X=data.X if moving.all() else data.X[:, moving],
+        numeric=[name for name in data.numeric if name not in away],
+        encoded={name: words for name, words in data.encoded.items() if name not in away},
+        constant=away,
+    )
     if not data.features:
         raise InputError(
             f"{path} must have a feature that is not constant beside {{target}}, but it has none."
         )
-    data.require_different_target()
+    for name, column in zip(data.numeric, data.X.T, strict=False):
+        for target_, answers in zip(data.targets, data.y.T, strict=True):
+            if (column == answers).all():
+                raise InputError(
+                    f"{path}: column {reader.quoted(name)} is a copy of {{target}} {shown(target_)} and would give "
+                    f"it away; leave it out with {{drop}} {reader.as_argument(name)}."
+                )
     data.warn_of_indices()
     return data
 
@@ -219,23 +217,20 @@ class Advice:
             data, plan, units, deviations, left_out.mean_square * squares, left_out.standard_error * squares
         )
 
-    def tried(self, held_out: tuple[Any, Any], test: str, seed: int) -> "Advice":
-        """The same with its result on held-out rows."""
-        X, y = held_out
-        check = self.plan.check_on(X, y[:, 0] if self.is_single else y / self.units, seed=seed)
-        return replace(self, check=check, test=test, seed=seed)
-
     @property
     def is_single(self) -> bool:
-        """Whether there is one target, in whose units all errors are."""
+        """True if there is one target, in whose units all errors are."""
         return len(self.units) == 1
 
     def error(self, mean_square: float, error: float = 0.0) -> tuple[float, float]:
         """A test error for people: its root in units of a single target, else the share of the variance."""
-        if not self.is_single:
-            return mean_square, error
-        value = math.sqrt(mean_square)
-        return value, error / (2 * value) if value else 0.0
+        return _root(mean_square, error) if self.is_single else (mean_square, error)
+
+
+def _root(mean_square: float, error: float) -> tuple[float, float]:
+    """The root of a mean square, and its error."""
+    value = math.sqrt(mean_square)
+    return value, float(error) / (2 * value) if value else 0.0
 
 
 def against(value: float, base: float) -> str:
@@ -253,7 +248,7 @@ def against(value: float, base: float) -> str:
 
 
 def batches(plan: "rs.Plan", size: int) -> str:
-    """How many rows are visited at a time."""
+    """The batches in words."""
     return "all rows at once" if size == plan.problem.n else f"batches of {size}"
 
 
@@ -276,9 +271,9 @@ def describe(data: Data) -> str:
     return f"{data.path}: {'; '.join(parts)}."
 
 
-def recommendation(advice: Advice) -> str:
-    """What to do, and what to expect, in one sentence."""
-    best = advice.plan.best
+def remarks(advice: Advice) -> list[str]:
+    """The recommendation, the notes of the plan, fits without training, and the check on held-out rows."""
+    plan, best = advice.plan, advice.plan.best
     extras = f" momentum {best.momentum:g}," * bool(best.momentum)
     extras += f" weight decay {number(best.penalty, 3)}," * bool(best.penalty)
     square = uncertain(best.test_error, best.standard_error)
@@ -292,29 +287,21 @@ def recommendation(advice: Advice) -> str:
         expected = f"{square} of the variance of the targets to be left as test error"
         if advice.of_targets is not None and advice.errors_of_targets is not None:
             pairs = zip(advice.data.targets, advice.of_targets, advice.errors_of_targets, strict=True)
-            roots = [(name, math.sqrt(value), error) for name, value, error in pairs]
-            each = [
-                f"{shown(name)} {uncertain(root, float(error) / (2 * root))}" for name, root, error in roots
-            ]
+            each = [f"{shown(name)} {uncertain(*_root(*pair))}" for name, *pair in pairs]
             expected += f" (RMSE: {', '.join(each)})"
-    return (
-        f"Train with {batches(advice.plan, best.batch_size)}, learning rate {number(best.step, 3)},{extras} for "
+    lines = [
+        f"Train with {batches(plan, best.batch_size)}, learning rate {number(best.step, 3)},{extras} for "
         f"{best.epochs} epoch{'s' * (best.epochs != 1)}; expect {expected}."
-    )
-
-
-def remarks(advice: Advice) -> list[str]:
-    """The recommendation, the notes of the plan, fits without training, and the check on held-out rows."""
-    plan, best = advice.plan, advice.plan.best
+    ]
+    lines += [
+        f"{note[0].upper()}{note[1:]}.".replace("The step ", "The learning rate ") for note in plan.notes
+    ]
     fits = (plan.least_squares, plan.ridge)
     simple = [
         f"{fit.name} {number(advice.error(fit.mean_square)[0], 4)} ({against(fit.mean_square, best.test_error)})"
         for fit in fits
     ]
-    notes = [
-        f"{note[0].upper()}{note[1:]}.".replace("The step ", "The learning rate ") for note in plan.notes
-    ]
-    lines = [recommendation(advice), *notes, f"Without training: {', '.join(simple)}."]
+    lines.append(f"Without training: {', '.join(simple)}.")
     simplest = min(fits, key=lambda fit: fit.mean_square)
     if simplest.mean_square < (1 - _WORTH_IT) * best.test_error:
         lines.append(f"Here {simplest.name} does better than training.")
@@ -322,19 +309,15 @@ def remarks(advice: Advice) -> list[str]:
         lines.append("That is no better than always predicting the mean.")
     check = advice.check
     if check is not None:
-        achieved, expected = (
-            uncertain(*advice.error(value, error))
-            if math.isfinite(error)
-            else number(advice.error(value)[0], 4)
-            for value, error in (
-                (check.found, check.found_error),
-                (check.predicted, check.predicted_error),
-            )
+        pairs_ = ((check.found, check.found_error), (check.predicted, check.predicted_error))
+        achieved, wanted = (
+            uncertain(*advice.error(*pair)) if math.isfinite(pair[1]) else number(advice.error(pair[0])[0], 4)
+            for pair in pairs_
         )
         lines.append(
             f"On the {check.rows} rows of {advice.test} the mean over all orders really has {achieved}, and one "
             f"run that was trained (seed {advice.seed}) {number(advice.error(check.single_run)[0], 4)}; expected "
-            f"was {expected}, which is {'within' if check.agrees else 'not within'} two standard errors."
+            f"was {wanted}, which is {'within' if check.agrees else 'not within'} two standard errors."
         )
     return lines
 
@@ -368,13 +351,8 @@ def choices(advice: Advice) -> list[dict[str, Any]]:
         if other != when:
             epochs = int(plan.epochs[other])
             found.append(choice(name, epochs=epochs, test_error=float(errors[share, other])))
-    untrained = {
-        "batch_size": None,
-        "learning_rate": None,
-        "momentum": 0.0,
-        "weight_decay": 0.0,
-        "epochs": None,
-    }
+    untrained: dict[str, Any] = dict.fromkeys(("batch_size", "learning_rate", "epochs"))
+    untrained |= {"momentum": 0.0, "weight_decay": 0.0}
     fits = (plan.least_squares, plan.ridge)
     return found + [choice(fit.name, **untrained, test_error=fit.mean_square) for fit in fits]
 
@@ -402,111 +380,87 @@ def curves(advice: Advice) -> list[Series]:
 
 def answer(advice: Advice) -> Answer:
     """Everything that is shown."""
-    code = training_programs(advice.data, advice.plan, advice.test)
-    target = advice.data.targets[0]
+    import numpy as np
+
+    plan, best, data, check = advice.plan, advice.plan.best, advice.data, advice.check
+    code = training_programs(data, plan, advice.test)
+    records = choices(advice)
+    table: dict[str, Any] = {"choice": "name", "batch size": "batch_size"}
+    for name in ("learning_rate", "momentum", "weight_decay"):
+        # Columns of momentum and weight decay only where there is any.
+        if any(record[name] for record in records):
+            table[name.replace("_", " ")] = lambda record, name=name: (
+                None if record["epochs"] is None else number(record[name], 3)
+            )
+    table |= {"epochs": "epochs", "test error": lambda record: number(record["test_error"], 4)}
+    if advice.is_single:
+        table["RMSE"] = lambda record: number(math.sqrt(record["test_error"]), 4)
+    table["against it"] = lambda record: (
+        "" if record is records[0] else against(record["test_error"], best.test_error)
+    )
+    unit = f"RMSE of {data.targets[0]}" if advice.is_single else "share of the variance"
+    units = "in units of the target squared" if advice.is_single else "each target in its standard deviations"
+    spread = f"; of it {number(best.spread, 2)} is what the random order of a single run adds"
     return Answer(
         "advise",
-        describe(advice.data),
-        _rows(advice),
-        lambda: _record(advice, code),
-        lambda: _tidy(advice.plan),
+        describe(data),
+        {
+            "data": {
+                "path": data.path,
+                "n": len(data.X),
+                "p": data.X.shape[1],
+                **{name: getattr(data, name) for name in _DATA},
+            },
+            "recommendation": {
+                **{name: value for name, value in records[0].items() if name != "name"},
+                "shuffle": True,
+                "drop_last": False,
+                **{name: getattr(best, name) for name in ("standard_error", "spread", "method")},
+            },
+            "safe_learning_rate": plan.safe_step,
+            "notes": plan.notes,
+            "units": advice.units,
+            "test_error_of_targets": advice.of_targets,
+            "least_squares": vars(plan.least_squares),
+            "ridge": vars(plan.ridge),
+            "coefficients": lambda: np.reshape(plan.coefficients[0], (data.X.shape[1], -1)) * advice.units,
+            "intercept": lambda: np.atleast_1d(plan.coefficients[1]) * advice.units,
+            "test": check
+            and {
+                "path": advice.test,
+                "predicted": check.predicted,
+                "predicted_error": check.predicted_error,
+                # Former names of these two.
+                "promised": check.predicted,
+                "promised_error": check.predicted_error,
+                "mean_run": check.found,
+                "standard_error": check.found_error,
+                "single_run": check.single_run,
+                "of_outputs": check.of_outputs,
+                "rows": check.rows,
+            },
+            "snippets": code,
+        },
+        "choices",
+        records,
+        table,
+        lambda: _columns(plan),
         curves(advice),
-        ylabel=f"expected test error ({f'RMSE of {target}' if advice.is_single else 'share of the variance'})",
+        ylabel=f"expected test error ({unit})",
         remarks=remarks(advice),
-        notes=_notes(advice),
+        notes=[
+            f"Test error: the mean square expected on new rows, {units}, leaving out each row in turn "
+            f"({best.method}){spread if best.spread else ''}.",
+            f"Chosen from {len(plan.batch_sizes) * len(plan.shares)} pairs of batch size and learning rate, up to "
+            f"{plan.epochs[-1]:g} epochs, without training; of those within 0.1% of the least test error, the "
+            "shortest training.",
+        ],
         code=[f"# In torch:\n{code['torch']}", f"# In scikit-learn:\n{code['scikit_learn']}"],
         draw=lambda: _picture(advice),
     )
 
 
-def _rows(advice: Advice) -> list[dict[str, Any]]:
-    """Columns that say something: of momentum and weight decay only where there is any."""
-    found, base = choices(advice), advice.plan.best.test_error
-    extras = [name for name in ("momentum", "weight_decay") if any(choice[name] for choice in found)]
-    rows = []
-    for choice in found:
-        row: dict[str, Any] = {"choice": choice["name"], "batch size": choice["batch_size"]}
-        for name in ("learning_rate", *extras):
-            known = choice["learning_rate"] is not None
-            row[name.replace("_", " ")] = number(choice[name], 3) if known else None
-        row["epochs"] = choice["epochs"]
-        row["test error"] = number(choice["test_error"], 4)
-        if advice.is_single:
-            row["RMSE"] = number(math.sqrt(choice["test_error"]), 4)
-        row["against it"] = "" if choice is found[0] else against(choice["test_error"], base)
-        rows.append(row)
-    return rows
-
-
-def _notes(advice: Advice) -> list[str]:
-    best = advice.plan.best
-    units = "in units of the target squared" if advice.is_single else "each target in its standard deviations"
-    tried = len(advice.plan.batch_sizes) * len(advice.plan.shares)
-    spread = f"; of it {number(best.spread, 2)} is what the random order of a single run adds"
-    return [
-        f"Test error: the mean square expected on new rows, {units}, leaving out each row in turn "
-        f"({best.method}){spread if best.spread else ''}.",
-        f"Chosen from {tried} pairs of batch size and learning rate, up to {advice.plan.epochs[-1]:g} epochs, "
-        "without training; of those within 0.1% of the least test error, the shortest training.",
-    ]
-
-
-def _record(advice: Advice, code: dict[str, str]) -> dict[str, Any]:
-    import numpy as np
-
-    plan, best, data = advice.plan, advice.plan.best, advice.data
-    slopes, intercept = plan.coefficients
-    check = advice.check
-    tested = check and {
-        "path": advice.test,
-        "promised": check.predicted,
-        "promised_error": check.predicted_error,
-        "mean_run": check.found,
-        "standard_error": check.found_error,
-        "single_run": check.single_run,
-        "of_outputs": check.of_outputs,
-        "rows": check.rows,
-    }
-    return {
-        "data": {
-            "path": data.path,
-            "n": len(data.X),
-            "p": data.X.shape[1],
-            "targets": data.targets,
-            "features": data.features,
-            "encoded": data.encoded,
-            "filled": data.filled,
-            "dropped": data.dropped,
-            "constant": data.constant,
-        },
-        "recommendation": {
-            "batch_size": best.batch_size,
-            "learning_rate": best.step,
-            "epochs": best.epochs,
-            "momentum": best.momentum,
-            "weight_decay": best.penalty,
-            "shuffle": True,
-            "drop_last": False,
-            "test_error": best.test_error,
-            "standard_error": best.standard_error,
-            "spread": best.spread,
-            "method": best.method,
-        },
-        "safe_learning_rate": plan.safe_step,
-        "notes": plan.notes,
-        "units": advice.units,
-        "test_error_of_targets": advice.of_targets,
-        "choices": choices(advice),
-        "least_squares": vars(plan.least_squares),
-        "ridge": vars(plan.ridge),
-        "coefficients": np.asarray(slopes).reshape(data.X.shape[1], -1) * advice.units,
-        "intercept": np.atleast_1d(intercept) * advice.units,
-        "test": tested,
-        "snippets": code,
-    }
-
-
-def _tidy(plan: "rs.Plan") -> dict[str, Any]:
+def _columns(plan: "rs.Plan") -> dict[str, Any]:
     """Every recipe that was compared, at every epoch."""
     import numpy as np
 
@@ -553,71 +507,61 @@ def _picture(advice: Advice) -> "Picture":
 
 def training_programs(data: Data, plan: "rs.Plan", test: str | None) -> dict[str, str]:
     """Programs that read the table, train, and print the error on held-out rows, if there are any."""
-    lines = "\n".join(reading_lines(data))
-    fitted = "model.predict(X_test).reshape(y_test.shape)"
+    reading = "\n".join(reading_lines(data))
+    programs = {"torch": plan.to_torch(reading), "scikit_learn": plan.to_sklearn(reading)}
+    if test is None:
+        return programs
+    taken = "test[X.columns]"
+    if data.encoded:
+        dummies = f"pd.get_dummies(test, columns={_code(list(data.encoded))}, dtype=float)"
+        taken = f"{dummies}.reindex(columns=X.columns, fill_value=0.0)"
+    lines = [
+        _reading("test", test, data),
+        *["test = test.fillna(X.median())"] * (data.fill is not None),
+        f"X_test = {taken}",
+        f"y_test = test[{_code(data.targets)}]",
+    ]
+    predicted = {"torch": "predict(X_test)", "scikit_learn": "model.predict(X_test).reshape(y_test.shape)"}
     return {
-        "torch": plan.to_torch(lines) + _testing(data, test, "predict(X_test)"),
-        "scikit_learn": plan.to_sklearn(lines) + _testing(data, test, fitted),
+        name: "\n".join(
+            [program, *lines, f'print("test error:", (({fitted} - y_test) ** 2).mean().to_dict())\n']
+        )
+        for (name, program), fitted in zip(programs.items(), predicted.values(), strict=True)
     }
 
 
 def reading_lines(data: Data) -> list[str]:
     """Lines that make X and y, with the columns in our order."""
-    lines = _table("table", data.path, data)
-    if data.filled:
-        medians = ", ".join(f"{_quoted(name)}: {value!r}" for name, value in data.filled.items())
-        lines.append(f"table = table.fillna({{{medians}}})")
     away = [*data.targets, *data.dropped, *data.constant]
-    lines.append(f"X, y = table.drop(columns={_list(away)}), table[{_list(data.targets)}]")
-    return lines + [f"X = {_encoded('X', data)}"] * bool(data.encoded)
-
-
-def _testing(data: Data, test: str | None, prediction: str) -> str:
-    if test is None:
-        return ""
-    taken = "test[X.columns]"
-    if data.encoded:
-        taken = f"{_encoded('test', data)}.reindex(columns=X.columns, fill_value=0.0)"
-    lines = [
-        "",
-        *_table("test", test, data),
-        *["test = test.fillna(X.median())"] * (data.fill is not None),
-        f"X_test = {taken}",
-        f"y_test = test[{_list(data.targets)}]",
-        f'print("test error:", (({prediction} - y_test) ** 2).mean().to_dict())',
+    return [
+        _reading("table", data.path, data),
+        *[f"table = table.fillna({_code(data.filled)})"] * bool(data.filled),
+        f"X, y = table.drop(columns={_code(away)}), table[{_code(data.targets)}]",
+        *[f"X = pd.get_dummies(X, columns={_code(list(data.encoded))}, dtype=float)"] * bool(data.encoded),
     ]
-    return "\n".join(lines) + "\n"
 
 
-def _table(name: str, path: str, data: Data) -> list[str]:
-    """Lines that read a file as it was read here."""
-    words = "{" + ", ".join(f"{_quoted(column)}: str" for column in data.encoded) + "}"
+def _reading(name: str, path: str, data: Data) -> str:
+    """A line that reads a file as it was read here."""
+    words = "{" + ", ".join(f"{_code(column)}: str" for column in data.encoded) + "}"
     as_words = f".astype({words})" * bool(data.encoded)
     assert data.table is not None
     if Path(path).suffix.lower() == ".parquet":
-        return [f"{name} = pd.read_parquet({_quoted(path)}){as_words}"]
+        return f"{name} = pd.read_parquet({_code(path)}){as_words}"
     settings = [
-        _quoted(path),
+        _code(path),
         *[f"sep={data.table.separator!r}"] * (data.table.separator != ","),
         *['decimal=","'] * data.table.has_decimal_commas,
         *[f"dtype={words}"] * (bool(data.encoded) and not data.table.is_padded),
     ]
-    line = f"{name} = pd.read_csv({', '.join(settings)})"
-    return [line + f".rename(columns=str.strip){as_words}" * data.table.is_padded]
+    stripped = f".rename(columns=str.strip){as_words}" * data.table.is_padded
+    return f"{name} = pd.read_csv({', '.join(settings)}){stripped}"
 
 
-def _encoded(name: str, data: Data) -> str:
-    return f"pd.get_dummies({name}, columns={_list(list(data.encoded))}, dtype=float)"
+def _code(value: Any) -> str:
+    r"""Text, or a list or dict of it, as Python has it; what would not print is escaped.
 
-
-def _list(names: Sequence[str]) -> str:
-    return f"[{', '.join(map(_quoted, names))}]"
-
-
-def _quoted(text: str) -> str:
-    r"""A text as Python has it; what would not print is escaped.
-
-    >>> print(_quoted("price"), _quoted('6" pipe'), _quoted("a\x1bb"))
-    "price" "6\" pipe" 'a\x1bb'
+    >>> print(_code("price"), _code(['6" pipe', "a\x1bb"]))
+    "price" ["6\" pipe", "a\u001bb"]
     """
-    return json.dumps(text, ensure_ascii=False) if text.isprintable() else repr(text)
+    return json.dumps(value, ensure_ascii=not "".join(value).isprintable())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from reshuffle.errors import BudgetError, Worded
 
 if TYPE_CHECKING:
-    from cyclopts import App, CycloptsError
+    from cyclopts import App
 
 FAILED = 1
 BAD_INPUT = 2
@@ -69,16 +69,13 @@ def guarded(app: "App", arguments: list[str]) -> int:
             stream.reconfigure(errors="replace")
     _commands[:] = [(app, arguments)]
     with warnings.catch_warnings():
-        warnings.showwarning = _show_warning
+        warnings.showwarning = warn
         try:
             # Whatever is written to a file says so itself.
             with writing(STANDARD_OUTPUT), watched():
-                app(
-                    [_renamed(argument) for argument in arguments],
-                    exit_on_error=False,
-                    print_error=False,
-                    result_action="return_none",
-                )
+                split = (argument.partition("=") for argument in arguments)
+                renamed = [_FORMER.get(option, option) + sign + value for option, sign, value in split]
+                app(renamed, exit_on_error=False, print_error=False, result_action="return_none")
                 sys.stdout.flush()
         except KeyboardInterrupt as interruption:
             return _fail(" ".join(map(str, interruption.args)) or "interrupted.", INTERRUPTED)
@@ -95,62 +92,53 @@ def guarded(app: "App", arguments: list[str]) -> int:
 
 def words() -> dict[str, str]:
     """Arguments of the library as options of the command that runs, as they were spelled."""
+
+    def as_argument(option: str) -> str:
+        return option.removeprefix("--").replace("-", "_")
+
     found = {"critical_step": "the critical one, which reshuffle stability prints"}
     for app, arguments in _commands:
         *_, command = app.parse_commands(arguments)[1]
         options = [] if command.default_command is None else command.assemble_argument_collection()
-        for name in (name for option in options for name in option.names if name.startswith("--")):
-            found[_as_argument(name)] = name
-        for typed in (argument.partition("=")[0] for argument in arguments):
-            if typed in _FORMER:
-                found[_as_argument(_FORMER[typed])] = typed
+        names = [name for option in options for name in option.names if name.startswith("--")]
+        found |= {as_argument(name): name for name in names}
+        typed = {argument.partition("=")[0] for argument in arguments}
+        found |= {as_argument(present): former for former, present in _FORMER.items() if former in typed}
     if "weight_decay" in found:
         found["penalty"] = found["weight_decay"]
     return found
 
 
-def _as_argument(option: str) -> str:
-    return option.removeprefix("--").replace("-", "_")
-
-
-def _renamed(argument: str) -> str:
-    """An option in its present spelling."""
-    option, sign, value = argument.partition("=")
-    return _FORMER.get(option, option) + sign + value
-
-
 @contextmanager
 def watched() -> Iterator[None]:
     """Print a plain line of progress now and then, from a thread, for as long as this lasts and no bar is shown."""
+    begin = time.monotonic()
+
+    def lines() -> Any:
+        # The lines know the open loops; help does without loading them.
+        return getattr(sys.modules.get("reshuffle._progress"), "lines", None)
+
+    def watch() -> None:
+        while not _over.wait(_INTERVAL):
+            if (known := lines()) is not None:
+                known.command = begin
+                known.of_command()
+
     _over.clear()
-    thread = Thread(target=_watch, args=(time.monotonic(),), name="progress", daemon=True)
+    thread = Thread(target=watch, name="progress", daemon=True)
     thread.start()
     try:
         yield
     finally:
         hush()
         thread.join()
-        lines = _lines()
-        if lines is not None:
-            lines.command = None
+        if (known := lines()) is not None:
+            known.command = None
 
 
 def hush() -> None:
     """Print no more lines of progress: the command has answered, or waits for its user."""
     _over.set()
-
-
-def _watch(begin: float) -> None:
-    while not _over.wait(_INTERVAL):
-        lines = _lines()
-        if lines is not None:
-            lines.command = begin
-            lines.of_command()
-
-
-def _lines() -> Any:
-    """What knows the open loops; None until a command has loaded it, which help does without."""
-    return getattr(sys.modules.get("reshuffle._progress"), "lines", None)
 
 
 @contextmanager
@@ -177,24 +165,30 @@ def explain(error: Exception) -> tuple[str, int]:
     >>> explain(OverflowError("too large"))
     ('too large', 1)
     """
-    from cyclopts import CycloptsError
+    from cyclopts import CycloptsError, UnknownOptionError
 
+    if isinstance(error, UnknownOptionError):
+        given = (error.token.keyword or error.token.value).partition("=")[0]
+        known = {name for argument in error.argument_collection for name in argument.names}
+        # In limits, --step is that of another question.
+        known -= {"--step"} if "--one-pass" in known else set()
+        meant = next((name for name in _MEANT.get(given.lower(), ()) if name in known), None)
+        said = str(error) if meant is None else f"Unknown option: {given}. Did you mean {meant}?"
+        return f"{said} Try --help.", BAD_INPUT
     if isinstance(error, CycloptsError):
-        return f"{_suggestion(error) or error} Try --help.", BAD_INPUT
+        return f"{error} Try --help.", BAD_INPUT
     if isinstance(error, OSError):
         where = "" if error.filename is None else f"{error.filename}: "
         return f"{where}{error.strerror or error}.", BAD_INPUT if error.errno in _BAD_PATHS else FAILED
     if isinstance(error, MemoryError):
         return f"not enough memory: {error or 'the problem is too large.'}", FAILED
     message = error.worded(words()) if isinstance(error, Worded) else str(error)
-    # numpy's and scipy's LinAlgError is a ValueError, but it is a computation that failed.
-    computation = isinstance(error, ArithmeticError) or type(error).__name__ == "LinAlgError"
-    if isinstance(error, ZeroDivisionError):
-        # An expression that divides by what has no inverse.
+    # numpy's and scipy's LinAlgError is a ValueError, but it is a computation that failed; an expression divides by
+    # zero where something has no inverse.
+    is_input = isinstance(error, (ValueError, TypeError, ModuleNotFoundError, ZeroDivisionError))
+    if is_input and type(error).__name__ != "LinAlgError" and not isinstance(error, OverflowError):
         return message, BAD_INPUT
-    if isinstance(error, (ValueError, TypeError, ModuleNotFoundError)) and not computation:
-        return message, BAD_INPUT
-    if computation or isinstance(error, BudgetError):
+    if is_input or isinstance(error, (ArithmeticError, BudgetError)):
         return message, FAILED
     return f"unexpected {type(error).__name__}: {error}", FAILED
 
@@ -209,30 +203,12 @@ def reason_of(error: Exception) -> str:
     return message.partition("; try ")[0].rstrip(".")
 
 
-def warn(message: str) -> None:
-    """Tell, on standard error, what may not be meant."""
-    print(f"reshuffle: warning: {' '.join(message.split())}", file=sys.stderr)
-
-
-def _suggestion(error: "CycloptsError") -> str | None:
-    """What is meant by an option of another program's, if this command has it."""
-    from cyclopts import UnknownOptionError
-
-    if not isinstance(error, UnknownOptionError):
-        return None
-    given = (error.token.keyword or error.token.value).partition("=")[0]
-    known = {name for argument in error.argument_collection for name in argument.names}
-    for meant in _MEANT.get(given.lower(), ()):
-        # In limits, --step is that of another question.
-        if meant in known and not (meant == "--step" and "--one-pass" in known):
-            return f"Unknown option: {given}. Did you mean {meant}?"
-    return None
+def warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning on standard error, in one line."""
+    text = message.worded(words()) if isinstance(message, Worded) else str(message)
+    print(f"reshuffle: warning: {' '.join(text.split())}", file=sys.stderr)
 
 
 def _fail(message: str, code: int) -> int:
     print(f"reshuffle: {' '.join(message.split())}", file=sys.stderr)
     return code
-
-
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    warn(message.worded(words()) if isinstance(message, Worded) else str(message))

@@ -1,44 +1,42 @@
 """`reshuffle curve` and `reshuffle stability`: metrics of several schemes, on drawn or on one's own data."""
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from reshuffle.cli import console, options, render
 from reshuffle.cli.console import InputError
-from reshuffle.cli.options import (
-    ACCURACY,
-    FLAG,
-    NO_PROBLEM,
-    PLAIN,
-    RECIPE,
-    SCHEMES,
-    TERMINAL,
-    WHOLE,
-    Alpha,
-    Epochs,
-    OutputOptions,
-    ProblemOptions,
-    RecipeOptions,
-    Schemes,
-    Step,
-    Visiting,
-    option,
-    words,
-)
-from reshuffle.cli.problem import Posed, pose
-from reshuffle.cli.render import Answer, number, tidy
-from reshuffle.cli.terminal import Series
+from reshuffle.cli.options import ACCURACY, FLAG, RECIPE, WHOLE, also
+from reshuffle.cli.problem import pose
+from reshuffle.cli.render import Answer, entry, number, uncertain
+from reshuffle.cli.sketch import Series
 
 if TYPE_CHECKING:
     import reshuffle as rs
     from reshuffle._arrays import FloatArray
     from reshuffle.grid.metrics import Answer as Found
 
+Threshold: TypeAlias = tuple[str, int, float | None, float, str]
 _QUICK = 2e10
 """Operations that nobody has to ask for: a second or two."""
 _PARTS = ("frozen", "bias", "cross", "variance")
 _METHODS = {"exact": "exact", "cavity": "cavity", "sampling": "sampled"}
+_COLUMNS = {
+    "scheme": "scheme",
+    "batches": "batches",
+    "epoch": "epochs",
+    "risk": "risk.total",
+    "risk_error": "risk.error",
+    **{part: f"risk.{part}" for part in _PARTS},
+    "run_risk": "run_risk.total",
+    "run_risk_error": "run_risk.error",
+    **{name: name for loss in ("training_loss", "held_out_loss") for name in (loss, f"{loss}_error")},
+    "simulated_run_risk": "simulated_run_risk.mean",
+    "simulated_run_risk_standard_error": "simulated_run_risk.standard_error",
+    "simulated_risk": "simulated_risk.mean",
+    "simulated_risk_standard_error": "simulated_risk.standard_error",
+}
+"""Columns of the CSV file of curves, and their paths in a record."""
+_ERRORS = ("risk.error", "training_loss_error", "run_risk_at_best_epoch.error", "run_risk.error")
 
 
 # ------------------------------------------------------------------------------------------------ learning curves
@@ -46,38 +44,19 @@ _METHODS = {"exact": "exact", "cavity": "cavity", "sampling": "sampled"}
 
 def curve(
     *,
-    problem: ProblemOptions = NO_PROBLEM,
-    alpha: Alpha = None,
-    step: Step = None,
-    batches: Annotated[
-        str | None, option("Numbers of batches B, separated by commas; else 1,2,4.", RECIPE, "-b")
-    ] = None,
-    scheme: Schemes = "reshuffling",
-    recipe: RecipeOptions = PLAIN,
-    epochs: Epochs = 300,
-    mean_square: Annotated[
-        bool,
-        option(
-            "Also give the risk of one run at every epoch, and whether runs converge, not only their mean.",
-            ACCURACY,
-            **FLAG,
-        ),
-    ] = False,
-    rtol: Annotated[
-        float | None,
-        option("Relative error allowed where orders cannot all be averaged; else 1e-4.", ACCURACY),
-    ] = None,
-    budget: Annotated[
-        float | None,
-        option("Operations allowed for the mean of an epoch; else 1e12, a minute or so.", ACCURACY),
-    ] = None,
-    simulate: Annotated[
-        int, option("Also train this many real runs, an even number.", ACCURACY, **WHOLE)
-    ] = 0,
-    test: Annotated[
-        str | None, option("Held-out data, with the columns of --data in any order: adds its loss.", ACCURACY)
-    ] = None,
-    outputs: OutputOptions = TERMINAL,
+    problem: options.ProblemOptions = options.NO_PROBLEM,
+    alpha: options.Alpha = None,
+    step: Annotated[float | None, RECIPE] = None,
+    batches: Annotated[str | None, RECIPE, also("-b")] = None,
+    scheme: options.Schemes = "reshuffling",
+    recipe: options.RecipeOptions = options.PLAIN,
+    epochs: options.Epochs = 300,
+    mean_square: Annotated[bool, ACCURACY, FLAG] = False,
+    rtol: Annotated[float | None, ACCURACY] = None,
+    budget: Annotated[float | None, ACCURACY] = None,
+    simulate: Annotated[int, ACCURACY, WHOLE] = 0,
+    test: Annotated[str | None, ACCURACY] = None,
+    outputs: options.OutputOptions = options.TERMINAL,
 ) -> None:
     """Learning curves: the risk of every epoch, when to stop, where it ends.
 
@@ -90,12 +69,20 @@ def curve(
     For example:
       reshuffle curve --n 200 --p 300 --noise 0.5 --alpha 0.2 --batches 1,2,4
       reshuffle curve --data mine.csv --intercept --step 0.01 --test other.csv
+
+    :param step: The step of each visit, instead of --alpha.
+    :param batches: Numbers of batches B, separated by commas; else 1,2,4.
+    :param mean_square: Also the risk of one run at every epoch, and whether runs converge, not only their mean.
+    :param rtol: Relative error allowed where orders cannot all be averaged; else 1e-4.
+    :param budget: Operations allowed for the mean of an epoch; else 1e12, a minute or so.
+    :param simulate: Also train this many real runs, an even number.
+    :param test: Held-out data, with the columns of --data in any order: adds its loss.
     """
     render.check(outputs, data=problem.data, test=test, covariance=problem.covariance)
     if (alpha is None) == (step is None):
         given = "neither is" if alpha is None else "both are"
         raise InputError(f"exactly one of {{alpha}} and {{step}} must be given, but {given}.")
-    words("scheme", scheme, SCHEMES)
+    options.words("scheme", scheme, options.SCHEMES)
     options.batch_counts(batches, "1,2,4")
     when = options.epochs_up_to(epochs)
     posed = pose(problem)
@@ -104,105 +91,58 @@ def curve(
     import reshuffle as rs
     from reshuffle.grid import metrics
 
-    accuracy: dict[str, Any] = {
-        name: value for name, value in (("rtol", rtol), ("budget", budget)) if value is not None
-    }
+    settings: dict[str, Any] = {"alpha": alpha, "seed": problem.seed, "momentum": recipe.momentum}
+    settings |= {name: value for name, value in (("rtol", rtol), ("budget", budget)) if value is not None}
     runs = [
-        rs.descend(
-            posed.problem, one.scheme, step, alpha=alpha, seed=problem.seed, momentum=recipe.momentum,
-            penalty=recipe.weight_decay, **accuracy,
-        )
+        rs.descend(posed.problem, one.scheme, step, penalty=recipe.weight_decay, **settings)
         for one in visitings
-    ]  # fmt: skip
-    knows_truth = posed.problem.beta_star is not None and posed.problem.noise is not None
-    asked: list[Any] = ["training_loss", "limit", "limit_distance", "stability"]
-    asked += ["risk"] * knows_truth + ["mean_square_stability"] * mean_square
-    asked += ["expected_risk"] * (knows_truth and mean_square)
-    asked += [] if held_out is None else [metrics.held_out_loss(held_out)]
-    asked += [metrics.simulated(simulate, problem.seed, knows_truth=knows_truth)] if simulate else []
-    found = metrics.evaluate(runs, asked, when)
-    curves = [
-        Curve(visiting, run, when, answers | (_best(run, answers, when, mean_square) if knows_truth else {}))
-        for visiting, run, answers in zip(visitings, runs, found, strict=True)
     ]
-    for warning in dict.fromkeys(
-        warning.worded(console.words())
-        for one in curves
-        for answer in one.found.values()
-        for warning in answer.warnings
-    ):
+    knows_truth = posed.problem.beta_star is not None and posed.problem.noise is not None
+    wanted: list[Any] = ["training_loss", "limit", "limit_distance", "stability"]
+    wanted += ["risk"] * knows_truth + ["mean_square_stability"] * mean_square
+    wanted += ["expected_risk"] * (knows_truth and mean_square)
+    wanted += [] if held_out is None else [metrics.held_out_loss(held_out)]
+    wanted += [metrics.simulated(simulate, problem.seed, knows_truth=knows_truth)] if simulate else []
+    answers = metrics.evaluate(runs, wanted, when)
+    if knows_truth:
+        answers = [
+            found | _best(run, found, when, mean_square) for run, found in zip(runs, answers, strict=True)
+        ]
+    said = {str(warning): warning for found in answers for one in found.values() for warning in one.warnings}
+    for warning in said.values():
         console.warn(warning)
-    for one in curves:
-        one.require("training_loss", "limit_training_loss", "rate", *(["risk"] if knows_truth else []))
-        one.require(*(name for name in one.found if name.startswith("simulated")))
-    render.deliver(_curves_answer(posed, problem, recipe, simulate, curves), outputs)
+    needed = {"training_loss", "limit_training_loss", "rate", *(["risk"] if knows_truth else [])}
+    for found in answers:
+        for name, one in found.items():
+            if one.refusal is not None and (name in needed or name.startswith("simulated")):
+                raise one.refusal
+    records = [_record(*parts, when) for parts in zip(visitings, runs, answers, strict=True)]
 
-
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """One scheme on one problem, with its answers by the names of quantities."""
-
-    visiting: Visiting
-    run: "rs.Run"
-    epochs: "FloatArray"
-    found: "dict[str, Found]"
-
-    def __getitem__(self, name: str) -> "FloatArray":
-        return self.found[name].value
-
-    def pair(self, name: str, place: int | None = None) -> tuple[float, float]:
-        """A value and its error."""
-        answer = self.found[name]
-        where = () if place is None else (place,)
-        return float(answer.value[where]), float(answer.error[where])
-
-    def has(self, name: str) -> bool:
-        """True if there is such an answer."""
-        return name in self.found and self.found[name].refusal is None
-
-    def require(self, *names: str) -> None:
-        """Raise what speaks against one of these answers."""
-        for name in names:
-            if (refusal := self.found[name].refusal) is not None:
-                raise refusal
-
-    @property
-    def step(self) -> float:
-        """The step of a visit."""
-        return float(self.run.step)  # type: ignore[arg-type]
-
-    @property
-    def label(self) -> str:
-        """What the curve is called."""
-        from reshuffle import plotting
-
-        name, batches = self.visiting.name, self.visiting.batches
-        if batches == 1 and name != "full-batch":
-            # One batch that is drawn anew is not the full batch.
-            return f"1 batch, {name.replace('-', ' ')}"
-        return plotting.scheme_label(name, batches)
-
-    @property
-    def shown(self) -> str:
-        """The quantity that is drawn: the risk if it is known, else the loss on held-out rows, else in training."""
-        return next(name for name in ("risk", "held_out_loss", "training_loss") if name in self.found)
-
-    @property
-    def distance(self) -> tuple[float, float]:
-        """The distance of the limit from the minimum-norm solution."""
-        return (
-            self.pair("limit_distance")
-            if self["converges"] and self.has("limit_distance")
-            else (math.inf, 0.0)
-        )
-
-    @property
-    def unanswered(self) -> str:
-        """Why there is no risk of a run, or no word on its convergence."""
-        for name in ("run_risk_there", "expected_risk", "mean_square_rate"):
-            if name in self.found and (refusal := self.found[name].refusal) is not None:
-                return console.reason_of(refusal)
-        return ""
+    shown = next(name for name in ("risk", "held_out_loss", "training_loss") if name in records[0])
+    labels = {"held_out_loss": "held-out loss of the mean iterate"}
+    errors = [entry(record, path) for record in records for path in _ERRORS]
+    is_exact = not any(error is not None and error.any() for error in errors)
+    source = "" if problem.data is None else f"{problem.data}: "
+    noise = "" if posed.problem.noise is None else f", noise {posed.problem.noise:g}"
+    how = "exact, no training" if is_exact else "no training; ± where not exact"
+    answer = Answer(
+        "curve",
+        f"{source}n = {posed.problem.n}, p = {posed.problem.p}{noise}{_recipe_words(recipe)}: {how}",
+        {
+            "problem": posed.record(problem),
+            "recipe": {"momentum": recipe.momentum, "weight_decay": recipe.weight_decay},
+        },
+        "curves",
+        records,
+        _curve_table(records),
+        _COLUMNS,
+        [_series(one, shown) for one in records],
+        ylabel=labels.get(shown) or metrics.METRICS[shown].label,
+        keys=2,
+        remarks=posed.remarks,
+        notes=_curve_notes(records, simulate),
+    )
+    render.deliver(answer, outputs)
 
 
 def _best(
@@ -219,21 +159,15 @@ def _best(
 
     (best,) = metrics.evaluate([run], ["best_epoch"], operations=_QUICK)
     if best["best_epoch"].refusal is not None:
-        epochs = np.append(when, np.inf)
-        totals = np.append(answers["risk"].value, answers["limit_risk"].value)
-        errors = np.append(answers["risk"].error, answers["limit_risk"].error)
+        totals, errors = (
+            np.append(getattr(answers["risk"], name), getattr(answers["limit_risk"], name))
+            for name in ("value", "error")
+        )
         at = int(np.argmin(totals))
-        values = {
-            "best_epoch": epochs,
-            "best_epoch_risk": totals,
-            "best_epoch_gap": np.full(len(epochs), np.nan),
-        }
-        best = {
-            name: metrics.Answer(
-                np.asarray(value[at]), np.asarray(errors[at] if name == "best_epoch_risk" else 0.0)
-            )
-            for name, value in values.items()
-        }
+        epoch = np.append(when, np.inf)[at]
+        values = {"best_epoch": epoch, "best_epoch_risk": totals[at], "best_epoch_gap": np.nan}
+        best = {name: metrics.Answer(np.asarray(value)) for name, value in values.items()}
+        best["best_epoch_risk"] = metrics.Answer(np.asarray(totals[at]), np.asarray(errors[at]))
     limit = math.inf if mean_square else _QUICK
     (there,) = metrics.evaluate([run], ["expected_risk"], best["best_epoch"].value, operations=limit)
     return best | {
@@ -242,122 +176,178 @@ def _best(
     }
 
 
-def _curves_answer(
-    posed: Posed, asked: ProblemOptions, recipe: RecipeOptions, runs: int, curves: list[Curve]
-) -> Answer:
-    from reshuffle import plotting
-    from reshuffle.grid.metrics import METRICS
-
-    problem, first = posed.problem, curves[0]
-    source = f"{asked.data}: " if asked.data is not None else ""
-    noise = "" if problem.noise is None else f", noise {problem.noise:g}"
-    is_exact = not any(answer.error.any() for one in curves for name, answer in one.found.items() if name in
-                       ("risk", "training_loss", "run_risk_there", "expected_risk"))  # fmt: skip
-    how = "exact, no training" if is_exact else "no training; ± where not exact"
-    records = [_curve_record(one) for one in curves]
-    series = [
-        Series(
-            one.label,
-            one.epochs,
-            one[one.shown],
-            colour=plotting.scheme_colour(one.visiting.name, one.visiting.batches),
-            best=(float(one["best_epoch"]), float(one["best_epoch_risk"])) if one.has("best_epoch") else None,
-            band=(one["simulated_risk"], one.found["simulated_risk"].error)
-            if one.has("simulated_risk")
-            else None,
-        )
-        for one in curves
-    ]
-    return Answer(
-        "curve",
-        f"{source}n = {problem.n}, p = {problem.p}{noise}{_recipe_words(recipe)}: {how}",
-        _curve_rows(curves),
-        lambda: {
-            "problem": posed.record(asked),
-            "recipe": {"momentum": recipe.momentum, "weight_decay": recipe.weight_decay},
-            "curves": records,
-        },
-        lambda: tidy(records, _curve_columns(first, any(one.has("expected_risk") for one in curves))),
-        series,
-        ylabel={"held_out_loss": "held-out loss of the mean iterate"}.get(first.shown)
-        or METRICS[first.shown].label,
-        keys=2,
-        remarks=posed.remarks,
-        notes=_curve_notes(curves, runs),
-    )
-
-
-def _recipe_words(recipe: RecipeOptions) -> str:
+def _recipe_words(recipe: options.RecipeOptions) -> str:
     parts = {"momentum": recipe.momentum, "weight decay": recipe.weight_decay}
     return "".join(f", {name} {value:g}" for name, value in parts.items() if value)
 
 
-def _curve_rows(curves: list[Curve]) -> list[dict[str, Any]]:
-    """Columns that say something: of methods, of runs, of a simulation only where there are such."""
+def _label(record: dict[str, Any]) -> str:
+    """The name of a curve for people."""
+    from reshuffle import plotting
+
+    name, batches = record["scheme"], record["batches"]
+    if batches == 1 and name != "full-batch":
+        # One batch that is drawn anew is not the full batch.
+        return f"1 batch, {name.replace('-', ' ')}"
+    return plotting.scheme_label(name, batches)
+
+
+def _record(
+    visiting: options.Visiting, run: "rs.Run", found: "dict[str, Found]", when: "FloatArray"
+) -> dict[str, Any]:
+    """Everything that is known of one scheme, as JSON has it."""
+    value = {name: answer.value for name, answer in found.items() if answer.refusal is None}
+    error = {name: answer.error for name, answer in found.items()}
+    step, settled = float(run.step), value["converges"] and "limit_distance" in value  # type: ignore[arg-type]
+    unknown = ("run_risk_there", "expected_risk", "mean_square_rate")
+    reasons = [found[name].refusal for name in unknown if name in found]
+    refusals = [reason for reason in reasons if reason is not None]
+    record: dict[str, Any] = {
+        "scheme": visiting.name,
+        "batches": visiting.batches,
+        "step": step,
+        "learning_rate": step,
+        "alpha": step * visiting.batches,
+        "method": run.method,
+        "converges": bool(value["converges"]),
+        "rate": value["rate"],
+        "mean_square": None,
+        "unanswered": console.reason_of(refusals[0]) if refusals else None,
+        "best_epoch": None,
+        "limit": {
+            "training_loss": value["limit_training_loss"],
+            "training_loss_error": error["limit_training_loss"],
+            "risk": value["limit_risk"] if "risk" in value else None,
+            "risk_error": error["limit_risk"] if "risk" in value else None,
+            "distance_from_minimum_norm": value["limit_distance"] if settled else math.inf,
+            "error": error["limit_distance"] if settled else 0.0,
+        },
+        "epochs": when,
+    }
+    if "mean_square_rate" in value:
+        record["mean_square"] = {
+            "converges": bool(value["mean_square_converges"]),
+            "rate": value["mean_square_rate"],
+            "error": error["mean_square_rate"],
+        }
+    if "risk" in value:
+        record["best_epoch"] = {
+            "epoch": float(value["best_epoch"]),
+            "risk": float(value["best_epoch_risk"]),
+            "error": float(value["best_epoch_gap"]),
+            "risk_error": error["best_epoch_risk"],
+        }
+        parts = {part: value[f"risk_{part}"] for part in _PARTS}
+        record["risk"] = {"total": value["risk"], "error": error["risk"], **parts}
+        for name, total, spread in (
+            ("run_risk_at_best_epoch", "run_risk_there", "run_spread_there"),
+            ("run_risk", "expected_risk", "expected_risk_spread"),
+        ):
+            known = total in value
+            record[name] = (
+                {"total": value[total], "spread": value[spread], "error": error[total]} if known else None
+            )
+    for name in ("training_loss", "held_out_loss"):
+        if name in value:
+            record |= {name: value[name], f"{name}_error": error[name]}
+    for name, quantity in (("run_risk", "simulated_expected_risk"), ("risk", "simulated_risk")):
+        if quantity in value:
+            estimate = {"mean": value[quantity], "standard_error": error[quantity] / 2}
+            record[f"simulated_{name}"] = estimate
+    if "simulated_training_loss" in value:
+        mean, twice = (one["simulated_training_loss"][-1] for one in (value, error))
+        record["simulated_training_loss"] = {"epoch": when[-1], "mean": mean, "error": twice}
+    return record
+
+
+def _curve_table(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """Columns of the readable table; those of what was not asked for are empty, and left out."""
     import numpy as np
 
-    with_methods = any(one.run.error_kind != "exact" for one in curves)
-    rows = []
-    for one in curves:
-        row: dict[str, Any] = {"scheme": one.visiting.name, "batches": one.visiting.batches, "step": one.step}
-        if with_methods:
-            row["method"] = _METHODS[one.run.method]
-        row["converges"] = bool(one["converges"])
-        if "mean_square_rate" in one.found:
-            row["runs converge"] = bool(one["mean_square_converges"]) if one.has("mean_square_rate") else "-"
-        if one.has("risk"):
-            row["best epoch"] = float(one["best_epoch"])
-            row["risk there"] = one.pair("best_epoch_risk")
-            row["risk of one run"] = one.pair("run_risk_there") if one.has("run_risk_there") else "-"
-            row["limit"] = one.pair("limit_risk")
-            best = float(one["best_epoch"])
-            at = int(np.argmin(np.abs(one.epochs - min(best, one.epochs[-1]))))
-            where = "" if one.epochs[at] == best else f"\n(epoch {one.epochs[at]:g})"
-            for heading, name in (
-                ("simulated risk", "simulated_risk"),
-                ("simulated run", "simulated_expected_risk"),
-            ):
-                if one.has(name):
-                    row[heading] = render.uncertain(*one.pair(name, at)) + where
-        if one.has("held_out_loss"):
-            at = int(np.argmin(one["held_out_loss"]))
-            row["best epoch shown"] = float(one.epochs[at])
-            row["held-out loss there"] = one.pair("held_out_loss", at)
-        if not one.has("risk"):
-            row["training loss"] = one.pair("training_loss", -1)
-            if one.has("simulated_training_loss"):
-                row["simulated loss"] = one.pair("simulated_training_loss", -1)
-            row["its limit"] = one.pair("limit_training_loss")
-            value, error = one.distance
-            row["limit to min-norm"] = (value, error) if error else number(value, 3)
-        rows.append(row)
-    return rows
+    def simulated(name: str) -> Any:
+        def at_the_best_epoch(record: dict[str, Any]) -> str | None:
+            if name not in record:
+                return None
+            when, best, found = record["epochs"], record["best_epoch"]["epoch"], record[name]
+            at = int(np.argmin(np.abs(when - min(best, when[-1]))))
+            where = "" if when[at] == best else f"\n(epoch {when[at]:g})"
+            return uncertain(found["mean"][at], 2 * found["standard_error"][at]) + where
+
+        return at_the_best_epoch
+
+    def held_out(record: dict[str, Any], *names: str) -> Any:
+        loss = record.get("held_out_loss")
+        return None if loss is None else tuple(record[name][int(np.argmin(loss))] for name in names)
+
+    def distance(record: dict[str, Any]) -> Any:
+        value, error = record["limit"]["distance_from_minimum_norm"], record["limit"]["error"]
+        return (value, error) if error else number(float(value), 3)
+
+    table: dict[str, Any] = {"scheme": "scheme", "batches": "batches", "step": "step"}
+    if any(record["method"] != "exact" for record in records):
+        table["method"] = lambda record: _METHODS[record["method"]]
+    table |= {
+        "converges": "converges",
+        "runs converge": "mean_square.converges",
+        "best epoch": "best_epoch.epoch",
+        "risk there": "best_epoch.risk ± best_epoch.risk_error",
+        "risk of one run": "run_risk_at_best_epoch.total ± run_risk_at_best_epoch.error",
+        "limit": "limit.risk ± limit.risk_error",
+        "simulated risk": simulated("simulated_risk"),
+        "simulated run": simulated("simulated_run_risk"),
+        "best epoch shown": lambda record: (held_out(record, "epochs") or [None])[0],
+        "held-out loss there": lambda record: held_out(record, "held_out_loss", "held_out_loss_error"),
+    }
+    if "risk" not in records[0]:
+        table |= {
+            "training loss": "training_loss.-1 ± training_loss_error.-1",
+            "simulated loss": "simulated_training_loss.mean ± simulated_training_loss.error",
+            "its limit": "limit.training_loss ± limit.training_loss_error",
+            "limit to min-norm": distance,
+        }
+    return table
 
 
-def _curve_notes(curves: list[Curve], runs: int) -> list[str]:
-    first, notes = curves[0], []
-    if not first.has("risk") and not first.has("held_out_loss"):
+def _series(record: dict[str, Any], shown: str) -> Series:
+    """The curve of the quantity that is shown."""
+    from reshuffle import plotting
+
+    values = record["risk"]["total"] if shown == "risk" else record[shown]
+    best, simulated = record["best_epoch"], record.get("simulated_risk")
+    return Series(
+        _label(record),
+        record["epochs"],
+        values,
+        colour=plotting.scheme_colour(record["scheme"], record["batches"]),
+        best=None if best is None else (best["epoch"], best["risk"]),
+        band=None if simulated is None else (simulated["mean"], 2 * simulated["standard_error"]),
+    )
+
+
+def _curve_notes(records: list[dict[str, Any]], runs: int) -> list[str]:
+    first, notes = records[0], []
+    if "risk" not in first and "held_out_loss" not in first:
         notes.append(
             "The truth behind this data is unknown: no risk. Held-out rows (--test FILE) show the test loss."
         )
-    if not first.has("risk"):
-        notes.append(
-            f"Losses are |y - X b|^2 / (2 rows); the training loss is that of epoch {first.epochs[-1]:g}."
-        )
+    if "risk" not in first:
+        last = first["epochs"][-1]
+        notes.append(f"Losses are |y - X b|^2 / (2 rows); the training loss is that of epoch {last:g}.")
     reasons: dict[str, list[str]] = {}
-    for one in curves:
-        reasons.setdefault(one.unanswered, []).append(one.label)
-    notes += [f"{', '.join(labels)}: {reason}." for reason, labels in reasons.items() if reason]
-    of_few = [one.label for one in curves if one.has("best_epoch_gap") and math.isnan(one["best_epoch_gap"])]
-    if of_few:
-        notes.append(f"{', '.join(of_few)}: the best epoch is that of the epochs shown and the limit.")
+    for record in records:
+        gap = entry(record, "best_epoch.error")
+        few = "the best epoch is that of the epochs shown and the limit"
+        for reason in (record["unanswered"], few if gap is not None and math.isnan(gap) else None):
+            if reason:
+                reasons.setdefault(reason, []).append(_label(record))
+    notes += [f"{', '.join(labels)}: {reason}." for reason, labels in reasons.items()]
     notes += [
-        f"{one.label}: the search for the best epoch ended early; the risk may be smaller by up to "
-        f"{number(float(one['best_epoch_gap']), 2)} elsewhere."
-        for one in curves
-        if one.has("best_epoch_gap") and one["best_epoch_gap"] > 1e-9 * one["best_epoch_risk"]
+        f"{_label(record)}: the search for the best epoch ended early; the risk may be smaller by up to "
+        f"{number(record['best_epoch']['error'], 2)} elsewhere."
+        for record in records
+        if record["best_epoch"] and record["best_epoch"]["error"] > 1e-9 * record["best_epoch"]["risk"]
     ]
-    if any(one.run.error_kind == "confidence 99%" for one in curves):
+    if any(record["method"] == "sampling" for record in records):
         notes.append(
             "Sampled: the mean over orders is that of drawn orders; ± covers it for 99 of 100 seeds."
         )
@@ -366,105 +356,18 @@ def _curve_notes(curves: list[Curve], runs: int) -> list[str]:
     return notes
 
 
-def _curve_record(one: Curve) -> dict[str, Any]:
-    distance, error = one.distance
-    record: dict[str, Any] = {
-        "scheme": one.visiting.name,
-        "batches": one.visiting.batches,
-        "step": one.step,
-        "learning_rate": one.step,
-        "alpha": one.step * one.visiting.batches,
-        "method": one.run.method,
-        "converges": bool(one["converges"]),
-        "rate": one["rate"],
-        "mean_square": None,
-        "unanswered": one.unanswered or None,
-        "best_epoch": None,
-        "limit": {
-            "training_loss": one["limit_training_loss"],
-            "risk": one["limit_risk"] if one.has("risk") else None,
-            "risk_error": one.found["limit_risk"].error if one.has("risk") else None,
-            "distance_from_minimum_norm": distance,
-            "error": error,
-        },
-        "epochs": one.epochs,
-        "training_loss": one["training_loss"],
-        "training_loss_error": one.found["training_loss"].error,
-    }
-    if one.has("mean_square_rate"):
-        rate, error = one.pair("mean_square_rate")
-        record["mean_square"] = {
-            "converges": bool(one["mean_square_converges"]),
-            "rate": rate,
-            "error": error,
-        }
-    if one.has("risk"):
-        epoch, risk, gap = (float(one[f"best_epoch{name}"]) for name in ("", "_risk", "_gap"))
-        record["best_epoch"] = {
-            "epoch": epoch,
-            "risk": risk,
-            "error": gap,
-            "risk_error": one.pair("best_epoch_risk")[1],
-        }
-        record["risk"] = {"total": one["risk"], "error": one.found["risk"].error}
-        record["risk"] |= {part: one[f"risk_{part}"] for part in _PARTS}
-        there = ("run_risk_there", "run_spread_there")
-        at_every_epoch = ("expected_risk", "expected_risk_spread")
-        for name, (total, spread) in (("run_risk_at_best_epoch", there), ("run_risk", at_every_epoch)):
-            record[name] = (
-                {"total": one[total], "spread": one[spread], "error": one.found[total].error}
-                if one.has(total)
-                else None
-            )
-    if one.has("held_out_loss"):
-        record["held_out_loss"] = one["held_out_loss"]
-        record["held_out_loss_error"] = one.found["held_out_loss"].error
-    for name, quantity in (("run_risk", "simulated_expected_risk"), ("risk", "simulated_risk")):
-        if one.has(quantity):
-            estimate = {"mean": one[quantity], "standard_error": one.found[quantity].error / 2}
-            record[f"simulated_{name}"] = estimate
-    if one.has("simulated_training_loss"):
-        loss, error = one.pair("simulated_training_loss", -1)
-        record["simulated_training_loss"] = {"epoch": one.epochs[-1], "mean": loss, "error": error}
-    return record
-
-
-def _curve_columns(first: Curve, with_runs: bool) -> dict[str, str]:
-    """Names of the columns of the tidy table, and where they are in a record."""
-    paths = {"scheme": "scheme", "batches": "batches", "epoch": "epochs"}
-    if first.has("risk"):
-        paths |= {"risk": "risk.total", "risk_error": "risk.error"} | {
-            part: f"risk.{part}" for part in _PARTS
-        }
-    if with_runs:
-        paths |= {"run_risk": "run_risk.total", "run_risk_error": "run_risk.error"}
-    paths |= {name: name for name in ("training_loss", "training_loss_error")}
-    if first.has("held_out_loss"):
-        paths |= {name: name for name in ("held_out_loss", "held_out_loss_error")}
-    if first.has("simulated_risk"):
-        for name in ("simulated_run_risk", "simulated_risk"):
-            paths |= {name: f"{name}.mean", f"{name}_standard_error": f"{name}.standard_error"}
-    return paths
-
-
 # ----------------------------------------------------------------------------------------------- largest steps
 
 
 def stability(
     *,
-    problem: ProblemOptions = NO_PROBLEM,
-    aspect: Annotated[
-        float | None, option("p / n of ever larger data, instead of a problem.", options.DATA)
-    ] = None,
-    batches: Annotated[
-        str | None, option("Numbers of batches B, separated by commas; else 1,2,4,8.", RECIPE, "-b")
-    ] = None,
-    scheme: Schemes = "reshuffling",
-    recipe: RecipeOptions = PLAIN,
-    mean_square: Annotated[
-        bool, option("Up to which step runs converge in mean square, not only their mean.", ACCURACY, **FLAG)
-    ] = False,
-    outputs: OutputOptions = TERMINAL,
+    problem: options.ProblemOptions = options.NO_PROBLEM,
+    aspect: Annotated[float | None, options.DATA] = None,
+    batches: Annotated[str | None, RECIPE, also("-b")] = None,
+    scheme: options.Schemes = "reshuffling",
+    recipe: options.RecipeOptions = options.PLAIN,
+    mean_square: Annotated[bool, ACCURACY, FLAG] = False,
+    outputs: options.OutputOptions = options.TERMINAL,
 ) -> None:
     """The largest step up to which the mean iterate converges.
 
@@ -475,48 +378,106 @@ def stability(
     For example:
       reshuffle stability --n 200 --p 300 --scheme reshuffling,with-replacement
       reshuffle stability --aspect 1.5 --batches 1,2,3,4
+
+    :param aspect: p / n of ever larger data, instead of a problem.
+    :param batches: Numbers of batches B, separated by commas; else 1,2,4,8.
+    :param mean_square: Up to which step runs converge in mean square, not only their mean.
     """
+    import numpy as np
+
+    from reshuffle import plotting
+
     render.check(outputs, data=problem.data, covariance=problem.covariance)
-    names, counts = words("scheme", scheme, SCHEMES), options.batch_counts(batches, "1,2,4,8")
+    names = options.words("scheme", scheme, options.SCHEMES)
+    counts = options.batch_counts(batches, "1,2,4,8")
+    remarks: list[str] = []
     if aspect is not None:
-        if problem != NO_PROBLEM or recipe != PLAIN or mean_square:
+        if problem != options.NO_PROBLEM or recipe != options.PLAIN or mean_square:
             raise InputError(
                 "{aspect} describes ever larger data; leave out the options of a problem and of a recipe."
             )
-        records = _in_the_limit(aspect, names, counts)
-        answer = _stability_answer(
-            f"p / n = {aspect:g}, in the proportional limit", {"aspect": aspect}, records
+        for name in names:
+            if name not in ("reshuffling", "full-batch"):
+                raise InputError(
+                    f"{{scheme}} must be reshuffling or full-batch with {{aspect}}, but it is {name!r}."
+                )
+        from reshuffle.asymptotics import critical_alpha
+
+        facts: dict[str, Any] = {"aspect": aspect}
+        where = f"p / n = {aspect:g}, in the proportional limit"
+        cuts = dict.fromkeys(
+            ("full-batch", 1) if name == "full-batch" or count == 1 else (name, count)
+            for name in names
+            for count in counts
         )
-        render.deliver(answer, outputs)
-        return
-    posed = pose(problem)
-    visitings = options.visitings(scheme, batches, "1,2,4,8", recipe, posed.problem.n)
-    records = _on_data(posed.problem, visitings, recipe, mean_square)
-    described = {**posed.record(problem), "momentum": recipe.momentum, "weight_decay": recipe.weight_decay}
-    where = f"n = {posed.problem.n}, p = {posed.problem.p}{_recipe_words(recipe)}"
-    described["mean_square"] = mean_square
-    render.deliver(_stability_answer(where, described, records, posed.remarks[:1]), outputs)
-
-
-def _threshold(
-    name: str, batches: int, step: float | None, error: float = 0.0, reason: str = ""
-) -> dict[str, Any]:
-    return {
-        "name": name,
-        "scheme": name,
-        "batches": batches,
-        "step": step,
-        "learning_rate": step,
-        "alpha": None if step is None else batches * step,
-        "error": error,
-        "reason": reason,
-    }
+        found: list[Threshold] = [
+            (name, count, critical_alpha(aspect, count) / count, 0.0, "") for name, count in cuts
+        ]
+    else:
+        posed = pose(problem)
+        visitings = options.visitings(scheme, batches, "1,2,4,8", recipe, posed.problem.n)
+        facts = {**posed.record(problem), "momentum": recipe.momentum, "weight_decay": recipe.weight_decay}
+        facts["mean_square"] = mean_square
+        where = f"n = {posed.problem.n}, p = {posed.problem.p}{_recipe_words(recipe)}"
+        found, remarks = _on_data(posed.problem, visitings, recipe, mean_square), posed.remarks[:1]
+    records: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "scheme": name,
+            "batches": count,
+            "step": step,
+            "learning_rate": step,
+            "alpha": step if step is None else count * step,
+            "error": error,
+            "reason": reason,
+        }
+        for name, count, step, error, reason in found
+    ]
+    known = [record for record in records if record["step"] is not None]
+    notes = [f"{one['name']}, {one['batches']} batches: {one['reason']}." for one in records if one["reason"]]
+    searched = recipe.momentum or recipe.weight_decay or mean_square
+    if searched or any(record["name"] in ("cyclic", "shuffle-once") for record in known):
+        notes.append(
+            "Steps were tried 2% apart, and the first that fails refined: a gap of instability narrower than that "
+            "would be missed."
+        )
+    families: dict[str, list[Any]] = {}
+    for record in known:
+        families.setdefault(record["name"], []).append((record["batches"], record["alpha"]))
+    full = families.pop("full-batch", []) if len(families) > 1 else []
+    curves = {name: np.array(sorted(points), dtype=np.float64).T for name, points in families.items()}
+    answer = Answer(
+        "stability",
+        f"{where}: {'the mean square of a run' if mean_square else 'the mean iterate'} converges up to",
+        facts,
+        "thresholds",
+        records,
+        {
+            "scheme": "name",
+            "batches": "batches",
+            "step": "step ± error",
+            "alpha = B step": lambda one: one["alpha"] and (one["alpha"], one["batches"] * one["error"]),
+        },
+        {name: name for name in ("scheme", "batches", "step", "alpha", "error", "reason")},
+        [Series(name, x, y, plotting.SCHEME_COLOURS.get(name, "")) for name, (x, y) in curves.items()],
+        xlabel="batches",
+        ylabel="largest alpha",
+        keys=2,
+        levels={"full batch": full[0][1]} if full else {},
+        from_zero=True,
+        remarks=remarks,
+        notes=notes,
+    )
+    render.deliver(answer, outputs)
 
 
 def _on_data(
-    problem: "rs.LeastSquares", visitings: list[Visiting], recipe: RecipeOptions, mean_square: bool
-) -> list[dict[str, Any]]:
-    """One scheme after the other: what cannot be answered says why, unless nothing can."""
+    problem: "rs.LeastSquares",
+    visitings: list[options.Visiting],
+    recipe: options.RecipeOptions,
+    mean_square: bool,
+) -> "list[Threshold]":
+    """Scheme, batches, step, error and the reason where there is no step; refused if all are."""
     import reshuffle as rs
     from reshuffle.grid import metrics
 
@@ -526,92 +487,15 @@ def _on_data(
         rs.descend(problem, one.scheme, 0.0, momentum=recipe.momentum, penalty=recipe.weight_decay)
         for one in visitings
     ]
-    records, refusals = [], []
-    for one, found in zip(visitings, metrics.evaluate(runs, [name]), strict=True):
-        answer = found[name]
-        if answer.refusal is None:
-            records.append(_threshold(one.name, one.batches, float(answer.value), float(answer.error)))
-        else:
-            refusals.append(answer.refusal)
-            records.append(_threshold(one.name, one.batches, None, 0.0, console.reason_of(answer.refusal)))
-        for warning in answer.warnings:
-            console.warn(warning.worded(console.words()))
-    if refusals and len(refusals) == len(records):
+    found = [one[name] for one in metrics.evaluate(runs, [name])]
+    refusals = [one.refusal for one in found if one.refusal is not None]
+    if refusals and len(refusals) == len(found):
         raise refusals[0]
-    return records
-
-
-def _in_the_limit(aspect: float, names: list[str], counts: list[int]) -> list[dict[str, Any]]:
-    from reshuffle import asymptotics
-
-    for name in names:
-        if name not in ("reshuffling", "full-batch"):
-            raise InputError(
-                f"{{scheme}} must be reshuffling or full-batch with {{aspect}}, but it is {name!r}."
-            )
-    wanted = dict.fromkeys(
-        ("full-batch", 1) if name == "full-batch" or count == 1 else (name, count)
-        for name in names
-        for count in counts
-    )
+    for warning in (warning for one in found for warning in one.warnings):
+        console.warn(warning)
     return [
-        _threshold(name, count, asymptotics.critical_alpha(aspect, count) / count) for name, count in wanted
+        (visiting.name, visiting.batches, float(one.value), float(one.error), "")
+        if one.refusal is None
+        else (visiting.name, visiting.batches, None, 0.0, console.reason_of(one.refusal))
+        for visiting, one in zip(visitings, found, strict=True)
     ]
-
-
-def _stability_answer(
-    where: str, described: dict[str, Any], records: list[dict[str, Any]], remarks: list[str] | None = None
-) -> Answer:
-    import numpy as np
-
-    from reshuffle import plotting
-
-    known = [record for record in records if record["step"] is not None]
-    families: dict[str, list[tuple[int, float]]] = {}
-    for record in known:
-        families.setdefault(record["name"], []).append((record["batches"], record["alpha"]))
-    curves = {name: np.array(sorted(points), dtype=np.float64).T for name, points in families.items()}
-    rows = []
-    for record in records:
-        pairs = {name: (record[name], record["error"] * factor) for name, factor in
-                 (("step", 1), ("alpha", record["batches"]))}  # fmt: skip
-        cells = {name: "-" if record["step"] is None else pair for name, pair in pairs.items()}
-        rows.append(
-            {
-                "scheme": record["name"],
-                "batches": record["batches"],
-                "step": cells["step"],
-                "alpha = B step": cells["alpha"],
-            }
-        )
-    what = "the mean square of a run" if described.get("mean_square") else "the mean iterate"
-    tried = any(described.get(name) for name in ("momentum", "weight_decay", "mean_square"))
-    notes = [f"{one['name']}, {one['batches']} batches: {one['reason']}." for one in records if one["reason"]]
-    if tried or any(record["name"] in ("cyclic", "shuffle-once") for record in known):
-        notes.append(
-            "Steps were tried 2% apart, and the first that fails refined: a gap of instability narrower than that "
-            "would be missed."
-        )
-    return Answer(
-        "stability",
-        f"{where}: {what} converges up to",
-        rows,
-        lambda: {**described, "thresholds": records},
-        lambda: tidy(
-            records, {name: name for name in ("scheme", "batches", "step", "alpha", "error", "reason")}
-        ),
-        [
-            Series(name, batches, alphas, plotting.SCHEME_COLOURS.get(name, ""))
-            for name, (batches, alphas) in curves.items()
-            if name != "full-batch" or len(curves) == 1
-        ],
-        xlabel="batches",
-        ylabel="largest alpha",
-        keys=2,
-        levels={"full batch": families["full-batch"][0][1]}
-        if len(families) > 1 and "full-batch" in families
-        else {},
-        from_zero=True,
-        remarks=remarks or [],
-        notes=notes,
-    )

@@ -1,7 +1,6 @@
 """`reshuffle limits` and `reshuffle spectrum`: what is known with no data at all."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,22 +9,9 @@ from cyclopts import Group, Parameter
 
 from reshuffle.cli import options, render
 from reshuffle.cli.console import InputError
-from reshuffle.cli.options import (
-    DATA,
-    FLAG,
-    RECIPE,
-    TERMINAL,
-    WHOLE,
-    Alpha,
-    Batches,
-    Epochs,
-    OutputOptions,
-    at_least,
-    option,
-    whole_numbers,
-)
-from reshuffle.cli.render import Answer, number, tidy
-from reshuffle.cli.terminal import Series
+from reshuffle.cli.options import DATA, FLAG, RECIPE, WHOLE, also, at_least, whole_numbers
+from reshuffle.cli.render import Answer, number
+from reshuffle.cli.sketch import Series
 from reshuffle.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -33,8 +19,8 @@ if TYPE_CHECKING:
 
     from reshuffle._arrays import FloatArray
 
-STREAM = Group("One pass over fresh data", sort_key=4)
-LAW = Group("Law", sort_key=1)
+STREAM = Parameter(group=Group("One pass over fresh data", sort_key=4))
+LAW = Parameter(group=Group("Law", sort_key=1))
 MOST_MOMENTS, LARGEST_SAMPLE = 12, 4000
 _FORMS = "powerlaw:A, powerlaw:A:SIZE, toeplitz:R, toeplitz:R:SIZE or eigenvalues such as 0.5,1,2"
 _SIZE = 200
@@ -47,17 +33,24 @@ _PARTS = ("frozen", "bias", "cross", "variance")
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class StreamOptions:
-    """The stream that --one-pass asks about."""
+    """The stream that --one-pass asks about.
 
-    spectrum: Annotated[float, option("Eigenvalues j^-SPECTRUM of Sigma.", STREAM)] = 1.5
-    source: Annotated[
-        float, option("Squares j^-SOURCE of the parameters.", STREAM, allow_leading_hyphen=True)
-    ] = 0.5
-    features: Annotated[int | None, option("How many; else no end.", STREAM, **WHOLE)] = None
-    batch_size: Annotated[str, option("Rows of a batch, separated by commas.", STREAM)] = "1,16,256"
-    step: Annotated[float | None, option("Of every batch; else half the critical one.", STREAM)] = None
-    steps: Annotated[int, option("How many.", STREAM, **WHOLE)] = 10_000
-    momentum: Annotated[float, option("As in torch's SGD.", STREAM)] = 0.0
+    :param spectrum: Eigenvalues j^-SPECTRUM of Sigma.
+    :param source: Squares j^-SOURCE of the parameters.
+    :param features: How many; else no end.
+    :param batch_size: Rows of a batch, separated by commas.
+    :param step: Of every batch; else half the critical one.
+    :param steps: How many.
+    :param momentum: As in torch's SGD.
+    """
+
+    spectrum: Annotated[float, STREAM] = 1.5
+    source: Annotated[float, STREAM, options.HYPHEN] = 0.5
+    features: Annotated[int | None, STREAM, WHOLE] = None
+    batch_size: Annotated[str, STREAM] = "1,16,256"
+    step: Annotated[float | None, STREAM] = None
+    steps: Annotated[int, STREAM, WHOLE] = 10_000
+    momentum: Annotated[float, STREAM] = 0.0
 
 
 PLAIN_STREAM = StreamOptions()
@@ -65,41 +58,40 @@ PLAIN_STREAM = StreamOptions()
 
 def limits(
     *,
-    aspect: Annotated[float | None, option("p / n.", DATA)] = None,
-    alpha: Alpha = None,
-    batches: Batches = "1,2,4",
-    noise: Annotated[float, option("Standard deviation of the label noise.", DATA)] = 1.0,
-    signal: Annotated[float, option("The norm of the true parameters.", DATA)] = 1.0,
-    covariance: Annotated[
-        str | None,
-        option("Of the features: powerlaw:A (or powerlaw:A:SIZE), toeplitz:R, or eigenvalues 0.5,1,2.", DATA),
-    ] = None,
-    best: Annotated[
-        bool,
-        option(
-            "The best step and stopping time of each number of batches, instead of --alpha.", RECIPE, **FLAG
-        ),
-    ] = False,
-    budget: Annotated[int | None, option("With --best: at most so many epochs.", RECIPE, **WHOLE)] = None,
-    one_pass: Annotated[
-        bool,
-        option("One pass over fresh data with a power-law spectrum, in place of epochs.", STREAM, **FLAG),
-    ] = False,
+    aspect: Annotated[float | None, DATA] = None,
+    alpha: options.Alpha = None,
+    batches: Annotated[str, RECIPE, also("-b")] = "1,2,4",
+    noise: Annotated[float, DATA] = 1.0,
+    signal: Annotated[float, DATA] = 1.0,
+    covariance: Annotated[str | None, DATA] = None,
+    best: Annotated[bool, RECIPE, FLAG] = False,
+    budget: Annotated[int | None, RECIPE, WHOLE] = None,
+    one_pass: Annotated[bool, STREAM, FLAG] = False,
     stream: StreamOptions = PLAIN_STREAM,
-    epochs: Epochs = 300,
-    outputs: OutputOptions = TERMINAL,
+    epochs: options.Epochs = 300,
+    outputs: options.OutputOptions = options.TERMINAL,
 ) -> None:
     """Learning curves in the proportional limit, with no data at all.
 
     n and p go to infinity with p / n fixed; Gaussian features; full batch
     and random reshuffling of any number of batches. With --best, the recipes
-    that are best there; with --one-pass, a stream of fresh data.
+    that are best there; with --one-pass, a stream of fresh data. Limits hold
+    for rows of one scale: rows whose sizes vary at random have others.
 
     For example:
       reshuffle limits --aspect 1.5 --alpha 0.2 --noise 0.5 --batches 1,2,4
       reshuffle limits --aspect 0.5 --noise 0.5 --best --budget 1
       reshuffle limits --aspect 0.5 --alpha 0.5 --noise 0.1 --covariance powerlaw:1.2
       reshuffle limits --one-pass --spectrum 1.5 --source 0.5 --batch-size 1,64
+
+    :param aspect: p / n.
+    :param batches: Numbers of batches B, separated by commas.
+    :param noise: Standard deviation of the label noise.
+    :param signal: The norm of the true parameters.
+    :param covariance: Of the features: powerlaw:A (or powerlaw:A:SIZE), toeplitz:R, or eigenvalues 0.5,1,2.
+    :param best: The best step and stopping time of each number of batches, instead of --alpha.
+    :param budget: With --best: at most so many epochs.
+    :param one_pass: One pass over fresh data with a power-law spectrum, in place of epochs.
     """
     render.check(outputs)
     if one_pass:
@@ -124,40 +116,36 @@ def limits(
         at_least("budget", budget, 1)
     if not best and alpha is None:
         raise InputError("give {alpha}, the full-batch step, or {best} to find it.")
-    described = {"aspect": aspect, "noise": noise, "signal": signal}
-    counts = whole_numbers("batches", batches)
+    counts, sigma = whole_numbers("batches", batches), _spectrum_of(covariance)
+    asked = {"aspect": aspect, "noise": noise, "signal": signal}
     if alpha is None:
-        render.deliver(_best_answer(described, counts, budget, covariance), outputs)
+        facts = {**asked, "covariance": covariance, "budget": budget}
+        render.deliver(_best_answer(facts, asked, counts, sigma), outputs)
     else:
-        render.deliver(_curves_answer(described | {"alpha": alpha}, counts, covariance, epochs), outputs)
+        render.deliver(_curves_answer(asked | {"alpha": alpha}, counts, sigma, epochs), outputs)
 
 
-def _curves_answer(asked: dict[str, float], counts: list[int], covariance: str | None, epochs: int) -> Answer:
+def _curves_answer(
+    asked: dict[str, float], counts: list[int], sigma: "FloatArray | None", epochs: int
+) -> Answer:
     """The risk of every epoch for each number of batches."""
-    when, sigma = options.epochs_up_to(epochs), _spectrum_of(covariance)
+    when = options.epochs_up_to(epochs)
     from reshuffle import asymptotics, plotting
 
-    records: list[dict[str, Any]] = []
-    series = []
+    records, series = [], []
     for count in counts:
-        curve = asymptotics.learning_curve(
-            asked["aspect"],
-            asked["alpha"],
-            count,
-            noise=asked["noise"],
-            signal=asked["signal"],
-            covariance=sigma,
-        )
+        curve = asymptotics.learning_curve(batches=count, covariance=sigma, **asked)
         risk, stop = curve.risk(when), curve.best_epoch()
-        record = {
-            "batches": count,
-            "converges": bool(curve.converges),
-            "best_epoch": vars(stop),
-            "limit": float(curve.limit().total),
-            "epochs": when,
-            "risk": {"total": risk.total} | {part: getattr(risk, part) for part in _PARTS},
-        }
-        records.append(record)
+        records.append(
+            {
+                "batches": count,
+                "converges": bool(curve.converges),
+                "best_epoch": vars(stop),
+                "limit": float(curve.limit().total),
+                "epochs": when,
+                "risk": {"total": risk.total} | {part: getattr(risk, part) for part in _PARTS},
+            }
+        )
         label, colour = (
             make("reshuffling", count) for make in (plotting.scheme_label, plotting.scheme_colour)
         )
@@ -166,46 +154,36 @@ def _curves_answer(asked: dict[str, float], counts: list[int], covariance: str |
         "limits",
         "p / n = {aspect:g}, alpha = {alpha:g}, noise {noise:g}, signal {signal:g}: "
         "the proportional limit, no data".format(**asked),
-        [
-            {
-                "batches": record["batches"],
-                "converges": record["converges"],
-                "best epoch": float(record["best_epoch"]["epoch"]),
-                "risk there": record["best_epoch"]["risk"],
-                "limit": record["limit"],
-            }
-            for record in records
-        ],
-        lambda: {**asked, "curves": records},
-        lambda: tidy(
-            records,
-            {"batches": "batches", "epoch": "epochs", "risk": "risk.total"}
-            | {part: f"risk.{part}" for part in _PARTS},
-        ),
+        asked,
+        "curves",
+        records,
+        {
+            "batches": "batches",
+            "converges": "converges",
+            "best epoch": lambda record: float(record["best_epoch"]["epoch"]),
+            "risk there": "best_epoch.risk",
+            "limit": "limit",
+        },
+        {"batches": "batches", "epoch": "epochs", "risk": "risk.total"}
+        | {part: f"risk.{part}" for part in _PARTS},
         series,
         ylabel="risk of the mean iterate",
     )
 
 
 def _best_answer(
-    described: dict[str, float], counts: list[int], budget: int | None, covariance: str | None
+    facts: dict[str, Any], asked: dict[str, float], counts: list[int], sigma: "FloatArray | None"
 ) -> Answer:
-    """A line per number of batches, and what flow, ridge and Bayes do beside them."""
+    """The best recipe of each number of batches, and the risks of flow, ridge and Bayes."""
     import numpy as np
 
     from reshuffle import asymptotics
 
-    found = asymptotics.best_recipe(
-        described["aspect"],
-        noise=described["noise"],
-        signal=described["signal"],
-        batches=counts,
-        epochs=budget,
-        covariance=_spectrum_of(covariance),
-    )
-    recipes: Sequence[Any] = list(found)  # type: ignore[arg-type]
+    budget = facts["budget"]
+    found = asymptotics.best_recipe(batches=counts, epochs=budget, covariance=sigma, **asked)
+    recipes: list[Any] = list(found)  # type: ignore[arg-type]
     one = recipes[0]
-    beside = {
+    others = {
         "gradient flow": one.flow.risk,
         "averaged flow": one.averaged_flow.risk,
         "best ridge": one.ridge.risk,
@@ -213,35 +191,30 @@ def _best_answer(
     }
     names = ("batches", "alpha", "epochs", "risk", "error", "time")
     records = [{name: getattr(recipe, name) for name in names} for recipe in recipes]
-    rows: list[dict[str, Any]] = [
-        {
-            "batches": str(recipe.batches),
-            "alpha": float(recipe.alpha) if recipe.is_attained else "-> 0",
-            "epochs": float(recipe.epochs),
-            "risk": float(recipe.risk),
-        }
-        for recipe in recipes
-    ]
-    rows += [{"batches": name, "risk": float(risk)} for name, risk in beside.items()]
     few = "any number of epochs" if budget is None else f"at most {budget} epochs"
-    risks = np.array([recipe.risk for recipe in recipes], dtype=np.float64)
+    attained = {recipe.batches: recipe.is_attained for recipe in recipes}
     return Answer(
         "limits",
-        "p / n = {aspect:g}, noise {noise:g}, signal {signal:g}: the best recipe of ".format(**described)
-        + few,
-        rows,
-        lambda: {
-            **described,
-            "covariance": covariance,
-            "budget": budget,
-            "recipes": records,
-            "beside": beside,
+        "p / n = {aspect:g}, noise {noise:g}, signal {signal:g}: the best recipe of ".format(**asked) + few,
+        {**facts, "beside": others},
+        "recipes",
+        records,
+        {
+            "batches": "batches",
+            "alpha": lambda record: record.get("alpha") if attained.get(record["batches"], True) else "-> 0",
+            "epochs": lambda record: record.get("epochs") and float(record["epochs"]),
+            "risk": "risk",
         },
-        lambda: tidy(records, {name: name for name in names[:4]}),
-        [Series("best recipe", np.array(counts, dtype=np.float64), risks)],
+        {name: name for name in names[:4]},
+        [
+            Series(
+                "best recipe", np.array(counts, float), np.array([recipe.risk for recipe in recipes], float)
+            )
+        ],
+        rows=[{"batches": name, "risk": risk} for name, risk in others.items()],
         xlabel="batches",
         ylabel="risk",
-        levels=beside,
+        levels=others,
     )
 
 
@@ -282,13 +255,13 @@ def _one_pass_answer(asked: StreamOptions, noise: float) -> Answer:
     size = math.inf if asked.features is None else asked.features
     laws = asymptotics.PowerLaw(asked.spectrum, size), asymptotics.PowerLaw(asked.source, size)
     when = np.unique(np.round(np.concatenate([[0.0], np.geomspace(1, asked.steps, _POINTS)])))
-    ask: dict[str, Any] = {"noise": noise, "momentum": asked.momentum}
-    records, rows, series, notes = [], [], [], []
+    recipe: dict[str, Any] = {"noise": noise, "momentum": asked.momentum}
+    records, series, notes = [], [], []
     for batch in whole_numbers("batch_size", asked.batch_size):
         step = asked.step
         if step is None:
-            step = asymptotics.one_pass(*laws, batch, 1e-9, 0, **ask).stability.critical_step / 2
-        curve = asymptotics.one_pass(*laws, batch, step, when, **ask)
+            step = asymptotics.one_pass(*laws, batch, 1e-9, 0, **recipe).stability.critical_step / 2
+        curve = asymptotics.one_pass(*laws, batch, step, when, **recipe)
         records.append(
             {
                 "batch_size": batch,
@@ -306,30 +279,27 @@ def _one_pass_answer(asked: StreamOptions, noise: float) -> Answer:
                 "error_kind": curve.error_kind,
             }
         )
-        rows.append(
-            {
-                "rows per batch": batch,
-                "step": number(step, 4),
-                "critical step": number(curve.stability.critical_step, 4),
-                f"risk after {asked.steps}": (curve.risk[-1], curve.error[-1]),
-                "spread": float(curve.spread[-1]),
-                "limit": float(curve.limit),
-            }
-        )
-        label = "1 row per batch" if batch == 1 else f"{batch} rows per batch"
-        series.append(Series(label, when, curve.risk))
+        series.append(Series(f"{batch} row{'s' * (batch > 1)} per batch", when, curve.risk))
         if curve.stability.diverges:
             notes.append(f"batches of {batch}: {curve.stability.diverges} diverges")
     stream = {"spectrum": asked.spectrum, "source": asked.source, "features": asked.features, "noise": noise}
     many = "" if asked.features is None else f", {asked.features} features"
-    paths = {name: name for name in ("batch_size", "step", "risk", "spread", "error")} | {"step": "steps"}
     return Answer(
         "limits",
         f"One pass over fresh data: eigenvalues j^-{asked.spectrum:g}, parameters squared j^{-asked.source:g}"
         f"{many}, noise {noise:g}",
-        rows,
-        lambda: {"one_pass": stream, "curves": records},
-        lambda: tidy(records, paths),
+        {"one_pass": stream},
+        "curves",
+        records,
+        {
+            "rows per batch": "batch_size",
+            "step": lambda record: number(record["step"], 4),
+            "critical step": lambda record: number(record["critical_step"], 4),
+            f"risk after {asked.steps}": "risk.-1 ± error.-1",
+            "spread": "spread.-1",
+            "limit": "limit",
+        },
+        {name: name for name in ("batch_size", "step", "risk", "spread", "error")} | {"step": "steps"},
         series,
         xlabel="steps",
         ylabel="expected risk of a run",
@@ -342,36 +312,15 @@ def _one_pass_answer(asked: StreamOptions, noise: float) -> Answer:
 
 def spectrum(
     *,
-    aspect: Annotated[float | None, option("p / n.", LAW)] = None,
-    alpha: Annotated[
-        float | None, option("The full-batch step; each visit takes alpha / B.", LAW, "-a")
-    ] = None,
-    batches: Annotated[str, option("Numbers of batches B, separated by commas.", LAW, "-b")] = "1,2",
-    expression: Annotated[
-        str | None,
-        option(
-            "A self-adjoint expression of free variables, instead: + - * / ** and brackets.",
-            LAW,
-            "-x",
-            allow_leading_hyphen=True,
-        ),
-    ] = None,
-    law: Annotated[
-        tuple[str, ...],
-        option(
-            "The law of a variable, such as x=mp(0.5,0.2); once for each.",
-            LAW,
-            "-l",
-            negative="",
-            show_default=False,
-        ),
-    ] = (),
-    moments: Annotated[int, option("How many moments to give.", LAW, **WHOLE)] = 4,
-    sample: Annotated[
-        int, option("Also draw a random matrix of this size beside the law.", LAW, **WHOLE)
-    ] = 0,
-    seed: Annotated[int, option("Of that matrix.", LAW, **WHOLE)] = 0,
-    outputs: OutputOptions = TERMINAL,
+    aspect: Annotated[float | None, LAW] = None,
+    alpha: Annotated[float | None, LAW, also("-a")] = None,
+    batches: Annotated[str, LAW, also("-b")] = "1,2",
+    expression: Annotated[str | None, LAW, options.HYPHEN, also("-x")] = None,
+    law: Annotated[tuple[str, ...], LAW, FLAG, also("-l")] = (),
+    moments: Annotated[int, LAW, WHOLE] = 4,
+    sample: Annotated[int, LAW, WHOLE] = 0,
+    seed: Annotated[int, LAW, WHOLE] = 0,
+    outputs: options.OutputOptions = options.TERMINAL,
 ) -> None:
     """Limiting spectra: of mini-batch descent, or of any expression.
 
@@ -385,148 +334,120 @@ def spectrum(
     For example:
       reshuffle spectrum --aspect 0.25 --alpha 0.4 --batches 1,2,3
       reshuffle spectrum --expression "x*y + y*x" --law "x=sc(1)" --law "y=sc(1)"
+
+    :param aspect: p / n.
+    :param alpha: The full-batch step; each visit takes alpha / B.
+    :param batches: Numbers of batches B, separated by commas.
+    :param expression: A self-adjoint expression of free variables, instead: + - * / ** and brackets.
+    :param law: The law of a variable, such as x=mp(0.5,0.2); once for each.
+    :param moments: How many moments to give.
+    :param sample: Also draw a random matrix of this size beside the law.
+    :param seed: Of that matrix.
     """
     render.check(outputs)
     at_least("moments", moments, 1, MOST_MOMENTS)
     if sample:
         at_least("sample", sample, 2, LARGEST_SAMPLE)
+    import numpy as np
+
+    from reshuffle import _progress, asymptotics, free, plotting
+    from reshuffle.free import parser, plot, progress
+
+    facts: dict[str, Any]
+    # Label, colour, number of batches, law and the eigenvalues of a random matrix.
+    found: list[tuple[str, str, int | None, Any, FloatArray | None]]
     if expression is not None:
         if aspect is not None or alpha is not None:
             raise InputError("{expression} describes a law by itself; leave out {aspect} and {alpha}.")
-        found = [_of_expression(expression, law, sample, seed)]
-        described: dict[str, Any] = {"expression": expression, "variables": list(law)}
+        progress.display = partial(_progress.ticking, None)
+        of, facts = expression, {"expression": expression, "variables": list(law)}
+        made: Any = free.spectrum(free.parse(expression, **parser.parse_definitions(law)))
+        eigenvalues = np.linalg.eigvalsh(made.matrix(sample, seed)) if sample else None
+        found = [(expression, plotting.COLOURS[0], None, made, eigenvalues)]
     else:
         if law:
             raise InputError("{law} describes a variable of {expression}, which is not given.")
         if aspect is None or alpha is None:
             raise InputError("give {aspect} and {alpha}, or {expression} with a {law} for each variable.")
-        counts = whole_numbers("batches", batches)
-        found = [_of_batches(aspect, alpha, count, sample, seed) for count in counts]
-        described = {"aspect": aspect, "alpha": alpha}
-    render.deliver(_spectrum_answer(described, found, moments), outputs)
+        of, facts = (
+            f"alpha Z(alpha/B), p / n = {aspect:g}, alpha = {alpha:g}",
+            {"aspect": aspect, "alpha": alpha},
+        )
+        found = [
+            (
+                plotting.scheme_label("reshuffling", count),
+                plotting.scheme_colour("reshuffling", count),
+                count,
+                asymptotics.batch_spectrum(aspect, alpha, count),
+                _sampled_rates(aspect, alpha, count, sample, seed) if sample else None,
+            )
+            for count in whole_numbers("batches", batches)
+        ]
+    points = [plotting.spectrum_points(one) for *_, one, _ in found]
+    axes = plotting.spectrum_view(points)
+    records, series = [], []
+    for (label, colour, count, one, eigenvalues), (t, density) in zip(found, points, strict=True):
+        known = ~np.isnan(t)
+        records.append(
+            {
+                "name": label,
+                "batches": count,
+                "support": one.support,
+                "atoms": one.atoms,
+                "moments": one.moments(moments),
+                "eigenvalue": t[known],
+                "density": density[known],
+                "sampled_eigenvalues": eigenvalues,
+            }
+        )
+        if t.size:
+            # A gap ends where the interval before it does, so that the points ascend; hard edges are cut.
+            x = np.maximum.accumulate(np.where(known, t, -np.inf))
+            y = np.minimum(plot.heights(t, density, decades=axes.decades), axes.top)
+            # Zero has no logarithm; no mass is there that could be drawn.
+            x, y = (np.log10(x[x > 0]), y[x > 0]) if axes.decades else (x, y)
+            series.append(Series(label, x, y, colour))
+
+    def lines(name: str, form: str) -> Any:
+        return lambda record: "\n".join(form.format(*pair) for pair in record[name]) or "none"
+
+    def draw() -> "Picture":
+        picture = plotting.figure(6.8, 4.2)
+        ax = picture.add_subplot()
+        for label, colour, _, one, eigenvalues in found:
+            style: dict[str, Any] = {"label": label, "colour": colour, "decades": axes.decades, "ax": ax}
+            plotting.spectrum_curve(one, eigenvalues=eigenvalues, **style)
+        if axes.top:
+            ax.set_ylim(0, 1.2 * axes.top)
+        ax.legend(frameon=False, fontsize=9)
+        return picture
+
+    answer = Answer(
+        "spectrum",
+        f"Limiting law of {of}",
+        facts,
+        "laws",
+        records,
+        {"support": lines("support", "[{:.6f}, {:.6f}]"), "atoms": lines("atoms", "{1:.6g} at {0:.6g}")}
+        | {f"moment {k + 1}": f"moments.{k}" for k in range(moments)},
+        {"law": "name", "eigenvalue": "eigenvalue", "density": "density"},
+        series,
+        xlabel="log10 of the eigenvalue" if axes.decades else "eigenvalue",
+        ylabel=axes.ylabel,
+        titles=["law" if count is None else label for label, _, count, *_ in found],
+        from_zero=True,
+        draw=draw,
+    )
+    render.deliver(answer, outputs)
 
 
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """A law, where its density is drawn, and the eigenvalues of a random matrix beside it."""
-
-    label: str
-    colour: str
-    batches: int | None
-    law: Any
-    eigenvalues: "FloatArray | None"
-    t: "FloatArray"
-    density: "FloatArray"
-
-
-def _of_expression(text: str, definitions: tuple[str, ...], sample: int, seed: int) -> Drawn:
-    import numpy as np
-
-    from reshuffle import _progress, free, plotting
-    from reshuffle.free import parser, progress
-
-    progress.display = partial(_progress.ticking, None)
-    law = free.spectrum(free.parse(text, **parser.parse_definitions(definitions)))
-    eigenvalues = np.linalg.eigvalsh(law.matrix(sample, seed)) if sample else None
-    return Drawn(text, plotting.COLOURS[0], None, law, eigenvalues, *plotting.spectrum_points(law))
-
-
-def _of_batches(aspect: float, alpha: float, batches: int, sample: int, seed: int) -> Drawn:
+def _sampled_rates(aspect: float, alpha: float, batches: int, sample: int, seed: int) -> "FloatArray":
+    """The eigenvalues of alpha Z of Gaussian data with `sample` features."""
     import numpy as np
 
     import reshuffle as rs
-    from reshuffle import asymptotics, plotting
 
-    law, eigenvalues = asymptotics.batch_spectrum(aspect, alpha, batches), None
-    if sample:
-        # The eigenvalues of alpha Z of Gaussian data with so many features.
-        problem = rs.gaussian(max(batches, round(sample / aspect)), sample, seed=seed)
-        scheme = rs.RandomReshuffling(batches=batches) if batches > 1 else rs.FullBatch()
-        rates = rs.Epoch(problem, scheme, alpha / batches).decay_rates
-        eigenvalues = np.sort(np.concatenate([rates, np.zeros(sample - len(rates))]))
-    label, colour = (make("reshuffling", batches) for make in (plotting.scheme_label, plotting.scheme_colour))
-    return Drawn(label, colour, batches, law, eigenvalues, *plotting.spectrum_points(law))
-
-
-def _spectrum_answer(described: dict[str, Any], found: list[Drawn], moments: int) -> Answer:
-    import numpy as np
-
-    from reshuffle import plotting
-
-    records = []
-    for one in found:
-        shown = ~np.isnan(one.t)
-        records.append(
-            {
-                "name": one.label,
-                "batches": one.batches,
-                "support": one.law.support,
-                "atoms": one.law.atoms,
-                "moments": one.law.moments(moments),
-                "eigenvalue": one.t[shown],
-                "density": one.density[shown],
-                "sampled_eigenvalues": one.eigenvalues,
-            }
-        )
-    headings = ["law" if one.batches is None else one.label for one in found]
-    lines: dict[str, list[str]] = {
-        "support": [
-            "\n".join(f"[{low:.6f}, {high:.6f}]" for low, high in one.law.support) or "none" for one in found
-        ],
-        "atoms": [
-            "\n".join(f"{mass:.6g} at {place:.6g}" for place, mass in one.law.atoms) or "none"
-            for one in found
-        ],
-    }
-    for order in range(moments):
-        lines[f"moment {order + 1}"] = [number(float(record["moments"][order])) for record in records]
-    of = described.get("expression") or "alpha Z(alpha/B), p / n = {aspect:g}, alpha = {alpha:g}".format_map(
-        described
-    )
-    axes = plotting.spectrum_view([(one.t, one.density) for one in found])
-    return Answer(
-        "spectrum",
-        f"Limiting law of {of}",
-        [{"": name, **dict(zip(headings, cells, strict=True))} for name, cells in lines.items()],
-        lambda: {**described, "laws": records},
-        lambda: tidy(records, {"law": "name", "eigenvalue": "eigenvalue", "density": "density"}),
-        [Series(one.label, *_sketched(one, axes), one.colour) for one in found if one.t.size],
-        xlabel="log10 of the eigenvalue" if axes.decades else "eigenvalue",
-        ylabel=axes.ylabel,
-        from_zero=True,
-        draw=lambda: _spectrum_picture(found, axes),
-    )
-
-
-def _sketched(one: Drawn, axes: Any) -> tuple["FloatArray", "FloatArray"]:
-    """The curve with gaps between intervals, cut where a hard edge goes to infinity."""
-    import numpy as np
-
-    from reshuffle.free.plot import heights
-
-    # A gap ends where the interval before it does, so that the points ascend.
-    x = np.maximum.accumulate(np.where(np.isnan(one.t), -np.inf, one.t))
-    y = np.minimum(heights(one.t, one.density, decades=axes.decades), axes.top)
-    # Zero has no logarithm; no mass is there that could be drawn.
-    shown = x > 0 if axes.decades else np.full(len(x), True)
-    return (np.log10(x[shown]) if axes.decades else x), y[shown]
-
-
-def _spectrum_picture(found: list[Drawn], axes: Any) -> "Picture":
-    from reshuffle import plotting
-
-    picture = plotting.figure(6.8, 4.2)
-    ax = picture.add_subplot()
-    for one in found:
-        plotting.spectrum_curve(
-            one.law,
-            label=one.label,
-            eigenvalues=one.eigenvalues,
-            colour=one.colour,
-            decades=axes.decades,
-            ax=ax,
-        )
-    if axes.top:
-        ax.set_ylim(0, 1.2 * axes.top)
-    ax.legend(frameon=False, fontsize=9)
-    return picture
+    problem = rs.gaussian(max(batches, round(sample / aspect)), sample, seed=seed)
+    scheme = rs.RandomReshuffling(batches=batches) if batches > 1 else rs.FullBatch()
+    rates = rs.Epoch(problem, scheme, alpha / batches).decay_rates
+    return np.sort(np.concatenate([rates, np.zeros(sample - len(rates))]))

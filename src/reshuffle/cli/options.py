@@ -24,7 +24,7 @@ SCHEMES = {
     "sample-subsets": "SampleSubsets",
     "full-batch": "FullBatch",
 }
-"""What --scheme may be, and the class it stands for."""
+"""Values of --scheme, and the class of each."""
 _DRAWN = ("with-replacement", "sample-with-replacement")
 """Schemes that keep their name when there is one batch."""
 _OF_A_SIZE = ("sample-with-replacement", "sample-subsets")
@@ -32,11 +32,6 @@ _OF_A_SIZE = ("sample-with-replacement", "sample-subsets")
 MOST_EPOCHS = 2**53
 EVERY_EPOCH = 1000
 """Up to here a curve has every epoch."""
-
-DATA = Group("Data", sort_key=1)
-RECIPE = Group("Recipe", sort_key=2)
-ACCURACY = Group("Accuracy and checks", sort_key=3)
-OUTPUT = Group("Output", sort_key=9)
 
 
 def whole_number(_: Any, tokens: Any) -> int:
@@ -47,72 +42,73 @@ def whole_number(_: Any, tokens: Any) -> int:
     return int(text)
 
 
-def option(help_: str, group: Group, *names: str, **settings: Any) -> Parameter:
-    """An option with its help; `names` are spellings beside the one that is made of the argument."""
-    return Parameter(help=help_, group=group, alias=names or None, **settings)
+DATA = Parameter(group=Group("Data", sort_key=1))
+RECIPE = Parameter(group=Group("Recipe", sort_key=2))
+ACCURACY = Parameter(group=Group("Accuracy and checks", sort_key=3))
+OUTPUT = Parameter(group=Group("Output", sort_key=9))
+WHOLE = Parameter(converter=whole_number)
+FLAG = Parameter(negative="", show_default=False)
+"""Of options without a value, or that may come several times."""
+HYPHEN = Parameter(allow_leading_hyphen=True)
+"""Of values that may begin with a hyphen: standard input, negative numbers."""
 
 
-def columns(help_: str, *names: str) -> Parameter:
-    """An option that names columns, once for each."""
-    return option(help_, DATA, *names, negative="", show_default=False)
+def also(short: str) -> Parameter:
+    """A short spelling of an option."""
+    return Parameter(alias=short)
 
 
-WHOLE = {"converter": whole_number}
-FLAG = {"negative": "", "show_default": False}
-Batches = Annotated[str, option("Numbers of batches B, separated by commas.", RECIPE, "-b")]
-BatchSize = Annotated[
-    str | None, option("Rows of a batch, separated by commas, instead of --batches.", RECIPE)
-]
+def said(text: str) -> Parameter:
+    """The help of an option that several commands have; others have theirs in the docstring of the command."""
+    return Parameter(help=text)
+
+
+BatchSize = Annotated[str | None, RECIPE, said("Rows of a batch, separated by commas, instead of --batches.")]
 DropLast = Annotated[
-    bool, option("Leave out the last batch if it is shorter (with --batch-size).", RECIPE, **FLAG)
+    bool, RECIPE, FLAG, said("Leave out the last batch if it is shorter (with --batch-size).")
 ]
 Schemes = Annotated[
-    str, option(f"How rows are visited, separated by commas: {', '.join(SCHEMES)}.", RECIPE, "-s")
+    str, RECIPE, also("-s"), said(f"How rows are visited, separated by commas: {', '.join(SCHEMES)}.")
 ]
 Alpha = Annotated[
-    float | None, option("The full-batch step; each visit takes alpha / B (linear scaling).", RECIPE, "-a")
+    float | None,
+    RECIPE,
+    also("-a"),
+    said("The full-batch step; each visit takes alpha / B (linear scaling)."),
 ]
-Step = Annotated[float | None, option("The step of each visit, instead of --alpha.", RECIPE)]
-Epochs = Annotated[int, option("How far the curves go.", RECIPE, "-e", **WHOLE)]
-Drop = Annotated[tuple[str, ...], columns("A column of --data to leave out; once for each.")]
-OneHot = Annotated[tuple[str, ...], columns("A column of categories: a feature of 0 and 1 for each of them.")]
-Fill = Annotated[Literal["median"] | None, option("What missing values of features are replaced by.", DATA)]
+Epochs = Annotated[int, RECIPE, WHOLE, also("-e"), said("How far the curves go.")]
+Drop = Annotated[tuple[str, ...], DATA, FLAG, said("A column of --data to leave out; once for each.")]
+OneHot = Annotated[
+    tuple[str, ...], DATA, FLAG, said("A column of categories: a feature of 0 and 1 for each of them.")
+]
+Fill = Annotated[Literal["median"] | None, DATA, said("What missing values of features are replaced by.")]
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class ProblemOptions:
-    """The least-squares problem: drawn at random, or read from a file."""
+    """The least-squares problem: drawn at random, or read from a file.
 
-    data: Annotated[
-        str | None,
-        option(
-            "Your own X and y, instead of --n and --p: FILE.csv, .tsv, .csv.gz, .parquet, .npz or .npy, or - for "
-            "standard input.",
-            DATA,
-            "-d",
-            allow_leading_hyphen=True,
-        ),
-    ] = None
-    n: Annotated[int | None, option("Samples to draw.", DATA, "-n", **WHOLE)] = None
-    p: Annotated[int | None, option("Features of each.", DATA, "-p", **WHOLE)] = None
-    noise: Annotated[float | None, option("Standard deviation of the label noise; 1 if drawn.", DATA)] = None
-    covariance: Annotated[
-        str,
-        option(
-            "Of the features: identity, powerlaw:EXP (k^-EXP for the k-th, times what makes their sum p), or FILE.",
-            DATA,
-        ),
-    ] = "identity"
-    seed: Annotated[int, option("Of everything random.", DATA, **WHOLE)] = 0
-    target: Annotated[
-        str | None,
-        option("The column of --data that is y; by default the one named y, or the last.", DATA, "-t"),
-    ] = None
-    intercept: Annotated[bool, option("Add a column of ones to --data.", DATA, **FLAG)] = False
-    standardize: Annotated[
-        bool, option("Give each column of --data mean 0 and standard deviation 1.", DATA, **FLAG)
-    ] = False
+    :param data: Your own X and y: FILE.csv, .tsv, .csv.gz, .parquet, .npz or .npy, or - for standard input.
+    :param n: Samples to draw.
+    :param p: Features of each.
+    :param noise: Standard deviation of the label noise; 1 if drawn.
+    :param covariance: Of the features: identity, powerlaw:EXP (k^-EXP for the k-th, scaled to sum p), or FILE.
+    :param seed: Of everything random.
+    :param target: The column of --data that is y; by default the one named y, or the last.
+    :param intercept: Add a column of ones to --data.
+    :param standardize: Give each column of --data mean 0 and standard deviation 1.
+    """
+
+    data: Annotated[str | None, DATA, HYPHEN, also("-d")] = None
+    n: Annotated[int | None, DATA, WHOLE, also("-n")] = None
+    p: Annotated[int | None, DATA, WHOLE, also("-p")] = None
+    noise: Annotated[float | None, DATA] = None
+    covariance: Annotated[str, DATA] = "identity"
+    seed: Annotated[int, DATA, WHOLE] = 0
+    target: Annotated[str | None, DATA, also("-t")] = None
+    intercept: Annotated[bool, DATA, FLAG] = False
+    standardize: Annotated[bool, DATA, FLAG] = False
     drop: Drop = ()
     one_hot: OneHot = ()
     fill: Fill = None
@@ -121,30 +117,31 @@ class ProblemOptions:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class RecipeOptions:
-    """How the rows are cut into batches, and what a visit does beside its step."""
+    """Batches, momentum and weight decay.
+
+    :param momentum: Of the heavy ball, as in torch's SGD.
+    :param weight_decay: The factor of an l2 penalty, as in torch's SGD.
+    """
 
     batch_size: BatchSize = None
     drop_last: DropLast = False
-    momentum: Annotated[float, option("Of the heavy ball, as in torch's SGD.", RECIPE)] = 0.0
-    weight_decay: Annotated[float, option("The factor of an l2 penalty, as in torch's SGD.", RECIPE)] = 0.0
+    momentum: Annotated[float, RECIPE] = 0.0
+    weight_decay: Annotated[float, RECIPE] = 0.0
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:
-    """Where the answer goes beside the terminal."""
+    """Files that get the answer.
 
-    plot: Annotated[str | None, option("Draw to FILE.png, .svg or .pdf.", OUTPUT, "-o")] = None
-    csv: Annotated[
-        str | None,
-        option("Write the table to FILE, or - for standard output alone.", OUTPUT, allow_leading_hyphen=True),
-    ] = None
-    json: Annotated[
-        str | None,
-        option(
-            "Write everything to FILE, or - for standard output alone.", OUTPUT, allow_leading_hyphen=True
-        ),
-    ] = None
+    :param plot: Draw to FILE.png, .svg or .pdf.
+    :param csv: Write the table to FILE, or - for standard output alone.
+    :param json: Write everything to FILE, or - for standard output alone.
+    """
+
+    plot: Annotated[str | None, OUTPUT, also("-o")] = None
+    csv: Annotated[str | None, OUTPUT, HYPHEN] = None
+    json: Annotated[str | None, OUTPUT, HYPHEN] = None
 
 
 NO_PROBLEM, PLAIN, TERMINAL = ProblemOptions(), RecipeOptions(), OutputOptions()
@@ -252,41 +249,30 @@ def visitings(
     schemes: str, batches: str | None, default: str, recipe: RecipeOptions, n: int
 ) -> list[Visiting]:
     """Every scheme with every number or size of batches, for n rows; the full batch comes once."""
+    import reshuffle as rs
+
     require_cut(batches, recipe.batch_size, recipe.drop_last)
+    if recipe.batch_size is None:
+        cuts, whole = batch_counts(batches, default, n), 1
+    else:
+        cuts, whole = whole_numbers("batch_size", recipe.batch_size), n
     found: dict[tuple[str, int, str], Visiting] = {}
     for name in words("scheme", schemes, SCHEMES):
-        if recipe.batch_size is None:
-            made = [_of_count(name, count, n) for count in batch_counts(batches, default, n)]
-        else:
-            sizes = whole_numbers("batch_size", recipe.batch_size)
-            made = [_of_size(name, size, recipe.drop_last, n) for size in sizes]
-        for one in made:
-            found.setdefault((one.name, one.batches, repr(one.scheme)), one)
+        kind = getattr(rs, SCHEMES[name])
+        for cut in cuts:
+            if name == "full-batch" or (cut == whole and name not in _DRAWN):
+                name_, made = "full-batch", rs.FullBatch()
+            elif recipe.batch_size is not None:
+                name_, made = name, kind(batch_size=cut, drop_last=recipe.drop_last)
+            elif name not in _OF_A_SIZE:
+                name_, made = name, kind(batches=cut)
+            else:
+                # Refuses more batches than rows.
+                rs.WithReplacement(batches=cut).steps(n)
+                name_, made = name, kind(batch_size=-(-n // cut))
+                if made.steps(n) != cut:
+                    allowed = f"be the number of visits that some batch size needs for {n} rows with {name}"
+                    raise ArgumentError("batches", allowed, f"it is {cut}", "give {batch_size}")
+            steps = made.steps(n)
+            found.setdefault((name_, steps, repr(made)), Visiting(name_, steps, made))
     return list(found.values())
-
-
-def _of_count(name: str, batches: int, n: int) -> Visiting:
-    import reshuffle as rs
-
-    if name == "full-batch" or (batches == 1 and name not in _DRAWN):
-        return Visiting("full-batch", 1, rs.FullBatch())
-    if name not in _OF_A_SIZE:
-        made = getattr(rs, SCHEMES[name])(batches=batches)
-        return Visiting(name, made.steps(n), made)
-    if batches > n:
-        # The library's own words for it.
-        rs.WithReplacement(batches=batches).steps(n)
-    made = getattr(rs, SCHEMES[name])(batch_size=-(-n // batches))
-    if made.steps(n) != batches:
-        allowed = f"be the number of visits that some batch size needs for {n} rows with {name}"
-        raise ArgumentError("batches", allowed, f"it is {batches}", "give {batch_size}")
-    return Visiting(name, batches, made)
-
-
-def _of_size(name: str, size: int, drop_last: bool, n: int) -> Visiting:
-    import reshuffle as rs
-
-    if name == "full-batch" or (size == n and name not in _DRAWN):
-        return Visiting("full-batch", 1, rs.FullBatch())
-    made = getattr(rs, SCHEMES[name])(batch_size=size, drop_last=drop_last)
-    return Visiting(name, made.steps(n), made)

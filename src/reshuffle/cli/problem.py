@@ -123,18 +123,24 @@ def _prepared(X: "FloatArray", standardizer: "Standardizer | None", intercept: b
 
 
 def _lacks(X: "FloatArray", y: "FloatArray") -> list[str]:
-    """What the features lack: an intercept, with what that costs, and a common scale."""
+    """Remarks on features without an intercept, with what that costs, and on features of unlike size."""
     import numpy as np
+    import scipy.linalg
 
-    lines = []
-    n, p = X.shape
+    lines, (n, p) = [], X.shape
     sizes = np.abs(X).max(axis=0, initial=0.0)
     if n * p * min(n, p) <= _CHEAP:
-        without, with_ = _smallest_losses(X, y)
-        if with_ is not None:
+        # Residuals of y and of ones: these vanish if the features make up an intercept already.
+        scale = float(np.abs(y).max(initial=0.0)) or 1.0
+        both, unit = np.column_stack([y / scale, np.ones(n)]), X / np.where(sizes == 0, 1.0, sizes)
+        solution = scipy.linalg.lstsq(unit, both, lapack_driver="gelsy", check_finite=False)[0]
+        of_y, of_ones = (both - unit @ solution).T
+        residual, left = float(of_y @ of_y), float(of_ones @ of_ones)
+        if left > 1e-12 * n:
+            best = max(residual - float(of_y @ of_ones) ** 2 / left, 0.0)
+            without, with_ = (number(scale * (scale * square / (2 * n)), 4) for square in (residual, best))
             lines.append(
-                f"There is no intercept: the training loss stays above {number(without, 4)}; "
-                f"with --intercept, above {number(with_, 4)}."
+                f"There is no intercept: the training loss stays above {without}; with --intercept, above {with_}."
             )
     elif not ((np.ptp(X, axis=0) == 0) & (sizes > 0)).any():
         lines.append("There is no intercept; --intercept adds one.")
@@ -147,37 +153,35 @@ def _lacks(X: "FloatArray", y: "FloatArray") -> list[str]:
     return lines
 
 
-def _smallest_losses(X: "FloatArray", y: "FloatArray") -> tuple[float, float | None]:
-    """The smallest training loss without and with an intercept; None if the features make up one already."""
-    import numpy as np
-    import scipy.linalg
-
-    sizes = np.abs(X).max(axis=0, initial=0.0)
-    unit = X / np.where(sizes == 0, 1.0, sizes)
-    scale = float(np.abs(y).max(initial=0.0)) or 1.0
-    both = np.column_stack([y / scale, np.ones(len(y))])
-    solution = scipy.linalg.lstsq(unit, both, lapack_driver="gelsy", check_finite=False)[0]
-    of_y, of_ones = (both - unit @ solution).T
-    residual, left = float(of_y @ of_y), float(of_ones @ of_ones)
-    loss = scale * (scale * residual / (2 * len(y)))
-    if left <= 1e-12 * len(y):
-        return loss, None
-    explained = float(of_y @ of_ones) ** 2 / left
-    return loss, scale * (scale * max(residual - explained, 0.0) / (2 * len(y)))
-
-
 def covariance_of(text: str, p: int) -> "FloatArray | None":
-    """None for identity, a diagonal of sum p for powerlaw:EXP, or what a npy, npz or csv file holds."""
+    """None for identity, a diagonal of sum p for powerlaw:EXP, or what a npy, npz or csv file holds.
+
+    The power law is k^-EXP, normalised to the trace of the identity: drawn parameters then have a signal of 1.
+
+    >>> covariance_of("powerlaw:1", 2).round(6)
+    array([1.333333, 0.666667])
+    """
     import numpy as np
 
     if text == "identity":
         return None
     name, _, exponent = text.partition(":")
     if name in ("powerlaw", "power"):
-        return _power_law(text, exponent, p)
+        try:
+            power = float(exponent)
+        except ValueError:
+            power = float("nan")
+        if not np.isfinite(power):
+            raise InputError(
+                f"{{covariance}} powerlaw:EXP needs a number, such as powerlaw:1.5, but it is {text!r}."
+            )
+        logarithms = -np.clip(power, -1e300, 1e300) * np.log(np.arange(1, p + 1, dtype=np.float64))
+        with np.errstate(under="ignore"):
+            shares = np.exp(logarithms - logarithms.max())
+        return np.asarray(p * shares / shares.sum())
     kind = Path(text).suffix.lower()
     if kind == ".npz":
-        return np.asarray(reader.entry(text, reader.load(text), "covariance"))
+        return np.asarray(reader.array(text, reader.load(text), "covariance"))
     if kind == ".npy":
         return np.asarray(reader.load(text))
     if kind == ".csv":
@@ -185,25 +189,3 @@ def covariance_of(text: str, p: int) -> "FloatArray | None":
         return values[:, 0] if values.shape[1] == 1 else values
     allowed = "be identity, powerlaw:EXP or a FILE.npy, .npz or .csv"
     raise ArgumentError("covariance", allowed, f"it is {text!r}")
-
-
-def _power_law(text: str, exponent: str, p: int) -> "FloatArray":
-    """k^-EXP, normalised to the trace p of the identity: drawn parameters then have a signal of 1 on average.
-
-    >>> _power_law("powerlaw:1", "1", 2).round(6)
-    array([1.333333, 0.666667])
-    """
-    import numpy as np
-
-    try:
-        power = float(exponent)
-    except ValueError:
-        power = float("nan")
-    if not np.isfinite(power):
-        raise InputError(
-            f"{{covariance}} powerlaw:EXP needs a number, such as powerlaw:1.5, but it is {text!r}."
-        )
-    logarithms = -np.clip(power, -1e300, 1e300) * np.log(np.arange(1, p + 1, dtype=np.float64))
-    with np.errstate(under="ignore"):
-        shares = np.exp(logarithms - logarithms.max())
-    return np.asarray(p * shares / shares.sum())

@@ -7,9 +7,8 @@ import re
 import shlex
 import sys
 import zipfile
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -23,9 +22,16 @@ if TYPE_CHECKING:
     from reshuffle._arrays import BoolArray, FloatArray
 
 STANDARD_INPUT = "-"
-_TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+_KINDS = {
+    **dict.fromkeys((".npz", ".npy"), "numpy file of numbers"),
+    ".parquet": "parquet file",
+    **dict.fromkeys((".csv", ".tsv", ".csv.gz", ".tsv.gz"), "table"),
+}
+"""Endings of files, and what such a file is."""
+_SIGNS = {b"PAR1": ".parquet", b"\x93NUMPY": ".npy", b"PK\x03\x04": ".npz", b"\x1f\x8b": ".csv.gz"}
+"""First bytes of standard input, and the ending that such a file would have."""
 _HEAD = 1 << 20
-"""Bytes at the beginning of a text file that tell what separates its cells, and whether it has a header."""
+"""Characters at the beginning of a text file that tell what separates its cells, and whether it has a header."""
 _LONGEST, _LONGEST_LIST, _LONGEST_ARGUMENT = 60, 8, 200
 """Characters of a cell or a name, names, and characters of an argument that a message shows."""
 _FEW = 0.1
@@ -41,6 +47,126 @@ _COMMA_ADVICE = (
     "If its numbers have decimal commas, write points: in pandas, read_csv(..., sep=';', decimal=',')"
     ".to_csv(..., index=False)."
 )
+
+
+# ------------------------------------------------------------------------------------------------ names in messages
+
+
+def shown(name: str) -> str:
+    """A name of a column for people: quoted if it would not print or is empty, and cut if it is long.
+
+    >>> shown("price"), shown("")
+    ('price', "''")
+    """
+    return name if name.strip() and name.isprintable() and len(name) <= _LONGEST else quoted(name)
+
+
+def quoted(text: str) -> str:
+    """A cell or a name in quotes; of what is long, its beginning and its length.
+
+    >>> quoted("n/a"), quoted("7" * 100_000)[-30:]
+    ("'n/a'", "777777'... (100000 characters)")
+    """
+    return repr(text) if len(text) <= _LONGEST else f"{text[:_LONGEST]!r}... ({len(text)} characters)"
+
+
+def some(names: Iterable[str], show: Any = shown, joint: str = ", ") -> str:
+    """Names for people, the first few of many.
+
+    >>> some(["a", "", "c"]), some("abcdefghijk", joint="")
+    ("a, '', c", 'abcdefgh... (11 of them)')
+    """
+    every = list(names)
+    more = [f"... ({len(every)} of them)"] * (len(every) > _LONGEST_LIST)
+    return joint.join([*map(show, every[:_LONGEST_LIST]), *more])
+
+
+def as_argument(name: str) -> str:
+    """A name as it is typed in a shell.
+
+    >>> print(as_argument("price"), as_argument("last year"))
+    price 'last year'
+    """
+    return shlex.quote(name) if len(name) <= _LONGEST_ARGUMENT else f"{shlex.quote(name[:40])}..."
+
+
+# ------------------------------------------------------------------------------------------------------------ files
+
+
+def kind_of(path: str) -> str:
+    """The ending of a file's name, or that which the bytes of standard input would have."""
+    if path == STANDARD_INPUT:
+        return next((kind for sign, kind in _SIGNS.items() if _standard_input().startswith(sign)), ".csv")
+    endings = [ending.lower() for ending in Path(path).suffixes]
+    kind = "".join(endings[-2:] if endings[-1:] == [".gz"] else endings[-1:])
+    if kind not in _KINDS:
+        raise InputError(
+            f"{path}: data files end in .npz, .npy, .csv or .parquet (or .tsv, or .csv.gz), but this one ends in "
+            f"{kind!r}."
+        )
+    return kind
+
+
+@cache
+def _standard_input() -> bytes:
+    return sys.stdin.buffer.read()
+
+
+@contextmanager
+def opened(path: str) -> Iterator[Any]:
+    """The bytes of a file, unpacked, or of standard input; whatever fails to read them is refused."""
+    kind = kind_of(path)
+    try:
+        with (
+            io.BytesIO(_standard_input()) if path == STANDARD_INPUT else open(path, "rb") as file,
+            gzip.open(file) if kind.endswith(".gz") else nullcontext(file) as unpacked,
+        ):
+            yield unpacked
+    except InputError:
+        raise
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not a text file in UTF-8.") from None
+    # Errors of pandas and pyarrow are among these.
+    except (
+        ValueError,
+        EOFError,
+        NotImplementedError,
+        csv.Error,
+        zipfile.BadZipFile,
+        gzip.BadGzipFile,
+    ) as error:
+        raise InputError(f"{path} is not a readable {_KINDS[kind]}: {error}") from None
+
+
+def load(path: str) -> Any:
+    """Arrays of numbers, never pickled objects: those could run code."""
+    import numpy as np
+
+    with opened(path) as file:
+        loaded = np.load(file, allow_pickle=False)
+        return dict(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else loaded
+
+
+def array(path: str, arrays: Any, name: str) -> Any:
+    """One of the arrays of a npz file."""
+    if not isinstance(arrays, dict) or name not in arrays:
+        held = ", ".join(arrays) if isinstance(arrays, dict) else "a single array"
+        raise InputError(f"{path} must hold an array named {name}, but it holds {held or 'nothing'}.")
+    return arrays[name]
+
+
+@contextmanager
+def _parquet(path: str) -> Iterator[Any]:
+    """An open parquet file; unlike read_parquet of pandas, it may have columns of the same name."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "parquet files need pyarrow, which is not installed: install pyarrow."
+        ) from None
+    with opened(path) as file:
+        yield pyarrow.parquet.ParquetFile(file)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,52 +192,43 @@ class Table:
         import pandas as pd
 
         if self.separator:
-            frame = self._frame_of_text()
+            exactly = {"float_precision": "round_trip"} if int(pd.__version__.partition(".")[0]) < 3 else {}
+            try:
+                with opened(self.path) as file:
+                    frame = pd.read_csv(
+                        file,
+                        sep=self.separator,
+                        header=None,
+                        names=self.names,
+                        skiprows=self.header_lines,
+                        decimal="," if self.has_decimal_commas else ".",
+                        dtype={name: str for name in self.words if name in self.names},
+                        encoding="utf-8-sig",
+                        low_memory=False,
+                        **exactly,
+                    )
+            except InputError:
+                self.require_equal_rows()
+                raise
         elif self.has_names:
             with _parquet(self.path) as file:
                 frame = file.read().to_pandas(ignore_metadata=True)
         else:
-            return pd.DataFrame(load(self.path), columns=self.names)
+            frame = pd.DataFrame(load(self.path), columns=self.names)
         if frame.empty:
-            raise InputError(f"{self.path} has {'a header but ' * bool(self.separator)}no rows.")
+            raise InputError(f"{self.path} has {'a header but ' * bool(self.header_lines)}no rows.")
         return frame
-
-    def _frame_of_text(self) -> "pd.DataFrame":
-        import pandas as pd
-
-        exactly = {"float_precision": "round_trip"} if int(pd.__version__.partition(".")[0]) < 3 else {}
-        try:
-            with opened(self.path) as file:
-                return pd.read_csv(
-                    file,
-                    sep=self.separator,
-                    header=None,
-                    names=self.names,
-                    skiprows=self.header_lines,
-                    decimal="," if self.has_decimal_commas else ".",
-                    dtype={name: str for name in self.words if name in self.names},
-                    encoding="utf-8-sig",
-                    low_memory=False,
-                    **exactly,
-                )
-        except UnicodeDecodeError:
-            raise InputError(f"{self.path} is not a text file in UTF-8.") from None
-        except pd.errors.EmptyDataError:
-            return pd.DataFrame(columns=self.names)
-        except pd.errors.ParserError as error:
-            self.require_equal_rows()
-            raise InputError(f"{self.path} is not a readable table: {error}") from None
 
     def rows_of_text(self) -> Iterator[tuple[int, list[str]]]:
         """The number of every line of a text file below the header that is not blank, and its cells."""
         with opened(self.path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
-            rows = _rows(self.path, text, self.separator)
+            rows = _rows(text, self.separator)
             if self.has_names:
                 next(rows)
             yield from rows
 
     def place(self, row: int) -> str:
-        """Where a row stands in the file, for people."""
+        """The line or row of the file, for people."""
         if not self.separator:
             return f"row {row + 1}"
         return next(f"line {line}" for place, (line, _) in enumerate(self.rows_of_text()) if place == row)
@@ -121,6 +238,94 @@ class Table:
         for line, cells in self.rows_of_text() if self.separator else ():
             if len(cells) != len(self.names):
                 raise _ragged(self.path, line, len(cells), len(self.names))
+
+
+def read_table(path: str, least: int = 1) -> Table:
+    """The columns of a table, without its rows. Too few columns are refused, and two of one name."""
+    kind = kind_of(path)
+    if kind == ".npy":
+        shape = load(path).shape
+        table = Table(path, _places(shape[1]) if len(shape) == 2 else [], has_names=False)
+    elif kind == ".parquet":
+        with _parquet(path) as file:
+            table = Table(path, file.schema_arrow.names, has_names=True)
+    else:
+        table = _table_of_text(path)
+    if len(table.names) < least:
+        raise InputError(
+            f"{path} must be a table with at least two columns, features and y, but it has {len(table.names)}."
+        )
+    if table.has_names:
+        _require_distinct(path, table.names)
+    return table
+
+
+def _table_of_text(path: str) -> Table:
+    """The columns of a text file, by its beginning."""
+    with opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as whole:
+        text = whole.read(_HEAD)
+        # Numbers hold commas, but neither tabs nor semicolons; the last line has numbers, if any has.
+        last = (text.rpartition("\n")[0] or text).rstrip().rpartition("\n")[2]
+        separator = next((sign for sign in "\t;" if sign in last), ",")
+        rows = _rows(io.StringIO(text, newline=""), separator)
+        line, header = next(rows, (0, []))
+        if not header:
+            raise InputError(f"{path} is empty.")
+        names = [cell.strip() for cell in header]
+        if not all(map(_is_number, header)):
+            # pandas would take a surplus of cells for an index.
+            below, cells = next(rows, (0, header))
+            if len(cells) != len(names):
+                raise _ragged(path, below, len(cells), len(names))
+            return Table(path, names, True, separator, line, is_padded=names != header)
+    if len(names) > 1 and names == [str(place) for place in range(len(names))]:
+        warn(
+            f"line 1 of {path} counts 0, 1, 2, ... and is read as numbers; if it is a header, name its columns."
+        )
+    return Table(path, _places(len(names)), False, separator)
+
+
+def _rows(text: Any, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """The number of every line that is not blank, and its cells."""
+    reader = csv.reader(text, delimiter=separator)
+    return ((reader.line_num, row) for row in reader if len(row) > 1 or (row and row[0].strip()))
+
+
+def _is_number(cell: str) -> bool:
+    """True for a number with a decimal point or comma; underscores, as in 1_000, are no part of one."""
+    try:
+        float(cell)
+    except ValueError:
+        return _DECIMAL_COMMA.fullmatch(cell.strip()) is not None
+    return "_" not in cell
+
+
+def _places(count: int) -> list[str]:
+    """Names of columns that have none."""
+    return [f"column {place + 1}" for place in range(count)]
+
+
+def _require_distinct(path: str, names: Sequence[str]) -> None:
+    """Refuse two columns of one name, since nobody knows which is meant."""
+    places: dict[str, list[str]] = {}
+    for place, name in enumerate(names):
+        places.setdefault(name, []).append(str(place + 1))
+    shared = [name for name, columns in places.items() if len(columns) > 1]
+    if shared:
+        listed = some(shared, lambda name: f"{some(places[name], joint=' and ')} ({shown(name)})")
+        raise InputError(
+            f"{path}: every column must have a name of its own, but these share one: columns {listed}; rename or "
+            "drop all but one."
+        )
+
+
+def _ragged(path: str, line: int, cells: int, columns: int) -> InputError:
+    is_double = cells == 2 * columns
+    hint = f". {_COMMA_ADVICE}" if is_double else "; entries with commas in them need quotes."
+    return InputError(f"{path}: line {line} has {cells} cells, but the first line has {columns}{hint}")
+
+
+# --------------------------------------------------------------------------------------------------- features and y
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,12 +354,12 @@ class Data:
 
     @property
     def has_names(self) -> bool:
-        """Whether columns are known by name, not by their place."""
+        """True if columns are known by name, not by their place."""
         return self.table is not None and self.table.has_names
 
     @property
     def features(self) -> list[str]:
-        """What the columns of X are called."""
+        """Names of the columns of X."""
         return [*self.numeric, *(f"{name}_{word}" for name, words in self.encoded.items() for word in words)]
 
     def describe(self) -> str:
@@ -165,69 +370,50 @@ class Data:
         names = [shown(name) for name in self.features]
         if p > _LONGEST_LIST:
             names = [*names[:4], "...", f"{names[-1]} ({p} of them)"]
-        filled = f" Missing values of {some(list(self.filled))} are their medians." * bool(self.filled)
+        filled = f" Missing values of {some(self.filled)} are their medians." * bool(self.filled)
         return f"y = {shown(target)}{self.choice}, features = {', '.join(names)}.{filled}"
 
     def held_out(self, path: str, *, allow_more: bool = False) -> tuple["FloatArray", "FloatArray"]:
         """X and y of another file, with columns of the same names in any order, or of the same places."""
         import numpy as np
 
-        if not self.has_names:
+        # Arrays have no names, and may have no table.
+        table = None if kind_of(path) == ".npz" else read_table(path, least=2)
+        has_names = table is not None and table.has_names
+        if has_names != self.has_names:
+            named, nameless = (path, self.path) if has_names else (self.path, path)
+            raise InputError(
+                f"{{data}} and {{test}} must both name their columns, or neither, but {named} does and {nameless} "
+                "does not."
+            )
+        if table is None or not has_names:
             found = read(path)
-            if found.has_names:
-                raise _mixed(path, self.path)
             if found.X.shape[1] != self.X.shape[1]:
                 raise InputError(
                     f"{{test}} must have {self.X.shape[1]} features as the data has, but it has {found.X.shape[1]}."
                 )
             return found.X, found.y
-        if kind_of(path) == ".npz":
-            raise _mixed(self.path, path)
-        table = replace(_require_columns(read_table(path)), words=tuple(self.encoded))
-        if not table.has_names:
-            raise _mixed(self.path, path)
         wanted = [*self.numeric, *self.encoded, *self.targets]
         known = {*wanted, *self.dropped, *self.constant, *(table.names if allow_more else ())}
-        for words, names in (
+        for verb, names in (
             ("it lacks", [name for name in wanted if name not in table.names]),
             ("it also has", [name for name in table.names if name not in known]),
         ):
             if names:
                 order = "" if allow_more else ", in any order"
                 raise InputError(
-                    f"{{test}} {path} must have the columns of {self.path}{order}, but {words} {some(names)}."
+                    f"{{test}} {path} must have the columns of {self.path}{order}, but {verb} {some(names)}."
                 )
         medians = dict(zip(self.numeric, np.median(self.X[:, : len(self.numeric)], axis=0), strict=True))
+        table = replace(table, words=tuple(self.encoded))
         table, numbers, _ = _numbers(table, self.numeric, self.targets, medians if self.fill else {})
-        for name, known_words in self.encoded.items():
-            new = sorted(set(_words(table, name)) - set(known_words))
+        for name, categories in self.encoded.items():
+            new = sorted(set(_words(table, name)) - set(categories))
             if new:
                 warn(f"{path}: column {quoted(name)} has categories that {self.path} has not: {some(new)}.")
-        count = len(self.numeric)
-        return _with_categories(table, numbers[:, :count], self.encoded), numbers[:, count:]
-
-    def require_different_target(self) -> None:
-        """Refuse a feature that is a copy of a target."""
-        for name, column in zip(self.numeric, self.X.T, strict=False):
-            for target, answers in zip(self.targets, self.y.T, strict=True):
-                if (column == answers).all():
-                    raise InputError(
-                        f"{self.path}: column {quoted(name)} is a copy of {{target}} {shown(target)} and would "
-                        f"give it away; leave it out with {{drop}} {as_argument(name)}."
-                    )
-
-    def without_constants(self) -> "Data":
-        """The same without the features that are constant."""
-        import numpy as np
-
-        moving = np.ptp(self.X, axis=0) != 0
-        away = [name for name, moves in zip(self.features, moving, strict=True) if not moves]
-        numeric = [name for name in self.numeric if name not in away]
-        single = [name for name, words in self.encoded.items() if len(words) == 1]
-        encoded = {name: words for name, words in self.encoded.items() if name not in single}
-        constant = [name for name in self.numeric if name in away] + single
-        X = self.X if moving.all() else self.X[:, moving]
-        return replace(self, X=X, numeric=numeric, encoded=encoded, constant=constant)
+        return _with_categories(table, numbers[:, : len(self.numeric)], self.encoded), numbers[
+            :, len(self.numeric) :
+        ]
 
     def warn_of_indices(self) -> None:
         """Warn of an index that pandas wrote: it is a feature like any other, and seldom meant to be."""
@@ -242,7 +428,7 @@ class Data:
         if suspects:
             warn(
                 f"{self.path} has what looks like an index of its rows, and it is used as data: "
-                f"{', '.join(suspects[:_LONGEST_LIST])}. If it is one, leave it out with --drop."
+                f"{some(suspects, str)}. If it is one, leave it out with --drop."
             )
 
 
@@ -264,11 +450,29 @@ def read(
             holds = "a npz file holds X and y" if kind == ".npz" else "a npy file has no names"
             raise InputError(f"{{{option}}} names a column of a csv or parquet file; {holds}.")
     if kind == ".npz":
-        return _of_arrays(path)
-    table = _require_columns(read_table(path))
-    targets, choice = _targets(table, target)
+        arrays = load(path)
+        X, y = array(path, arrays, "X"), array(path, arrays, "y")
+        truth = {name: arrays[name] for name in ("beta_star", "covariance", "noise") if name in arrays}
+        if X.ndim != 2:
+            raise InputError(
+                f"{path}: X must be two-dimensional, (rows, columns), but its shape is {X.shape}."
+            )
+        if y.ndim != 1:
+            raise InputError(
+                f"{path}: y must be a vector, one response per row, but its shape is {y.shape}; "
+                "save one of its columns as y, or ask LeastSquares(X, y) in Python about all of them."
+            )
+        return Data(None, path, X, y[:, None], ["the array y"], _places(X.shape[1]), truth=truth)
+    table = read_table(path, least=2)
+    choice = ""
+    if target and not table.has_names:
+        raise InputError(
+            f"{{target}} must be a column of {path}, which has no header, but it is {quoted(target[0])}."
+        )
+    if not target and not (table.has_names and "y" in table.names):
+        choice = " (the last column; --target NAME takes another)" if table.has_names else " (the last)"
+    targets = [table.names[-1]] if choice else _named(table, "target", target or ["y"])
     dropped, words = _named(table, "drop", drop), _named(table, "one_hot", one_hot)
-    table = replace(table, words=tuple(words))
     for option, names, other, others in (
         ("drop", dropped, "target", targets),
         ("one_hot", words, "target", targets),
@@ -280,7 +484,7 @@ def read(
                 f"{{{option}}} and {{{other}}} must name different columns, but both name {some(both)}."
             )
     numeric = [name for name in table.names if name not in {*targets, *dropped, *words}]
-    table, numbers, filled = _numbers(table, numeric, targets, fill)
+    table, numbers, filled = _numbers(replace(table, words=tuple(words)), numeric, targets, fill)
     encoded = {name: sorted(set(_words(table, name))) for name in words}
     for name, found in encoded.items():
         if len(found) == len(table.frame) > 1:
@@ -300,225 +504,6 @@ def read(
     return Data(replace(table), path, X, y, targets, numeric, encoded, dropped, [], fill, filled, choice)
 
 
-def read_table(path: str) -> Table:
-    """The columns of a table, without its rows. Two columns of one name are refused."""
-    kind = kind_of(path)
-    if kind in _TEXT:
-        return _of_text(path)
-    if kind == ".parquet":
-        with _parquet(path) as file:
-            names = file.schema_arrow.names
-        _require_distinct(path, names)
-        return Table(path, names, has_names=True)
-    values = load(path)
-    if values.ndim != 2:
-        raise _too_narrow(path, values.shape)
-    return Table(path, _places(values.shape[1]), has_names=False)
-
-
-def kind_of(path: str) -> str:
-    """The ending of a file's name, or that which the bytes of standard input would have."""
-    if path == STANDARD_INPUT:
-        signs = {b"PAR1": ".parquet", b"\x93NUMPY": ".npy", b"PK\x03\x04": ".npz", b"\x1f\x8b": ".csv.gz"}
-        return next((kind for sign, kind in signs.items() if _standard_input().startswith(sign)), ".csv")
-    endings = [ending.lower() for ending in Path(path).suffixes]
-    kind = "".join(endings[-2:]) if endings[-1:] == [".gz"] else "".join(endings[-1:])
-    if kind not in (".npz", ".npy", ".parquet", *_TEXT):
-        raise InputError(
-            f"{path}: data files end in .npz, .npy, .csv or .parquet (or .tsv, or .csv.gz), but this one ends in "
-            f"{kind!r}."
-        )
-    return kind
-
-
-@contextmanager
-def opened(path: str) -> Iterator[Any]:
-    """The bytes of a file, unpacked, or of standard input."""
-    with io.BytesIO(_standard_input()) if path == STANDARD_INPUT else open(path, "rb") as file:
-        if kind_of(path).endswith(".gz"):
-            with gzip.open(file) as unpacked:
-                yield unpacked
-        else:
-            yield file
-
-
-@cache
-def _standard_input() -> bytes:
-    return sys.stdin.buffer.read()
-
-
-def load(path: str) -> Any:
-    """Arrays of numbers, never pickled objects: those could run code."""
-    import numpy as np
-
-    try:
-        with opened(path) as file:
-            loaded = np.load(file, allow_pickle=False)
-            return dict(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else loaded
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} is not a readable numpy file of numbers: {error}") from None
-
-
-def entry(path: str, arrays: Any, name: str) -> Any:
-    """An array of a npz file."""
-    if not isinstance(arrays, dict) or name not in arrays:
-        held = ", ".join(arrays) if isinstance(arrays, dict) else "a single array"
-        raise InputError(f"{path} must hold an array named {name}, but it holds {held or 'nothing'}.")
-    return arrays[name]
-
-
-def numbers_of(table: Table) -> "FloatArray":
-    """All columns of a table of numbers."""
-    return _numbers(table, table.names, [], None)[1]
-
-
-def shown(name: str) -> str:
-    """A name of a column for people: what would not print, or is empty, is quoted, and what is long is cut.
-
-    >>> shown("price"), shown("")
-    ('price', "''")
-    """
-    return name if name.strip() and name.isprintable() and len(name) <= _LONGEST else quoted(name)
-
-
-def quoted(text: str) -> str:
-    """A cell or a name in quotes; of what is long, its beginning and its length.
-
-    >>> quoted("n/a"), quoted("7" * 100_000)[-30:]
-    ("'n/a'", "777777'... (100000 characters)")
-    """
-    return repr(text) if len(text) <= _LONGEST else f"{text[:_LONGEST]!r}... ({len(text)} characters)"
-
-
-def some(names: Sequence[str]) -> str:
-    """Names for people, the first few of many.
-
-    >>> some(["a", "", "c"])
-    "a, '', c"
-    """
-    more = [f"... ({len(names)} of them)"] * (len(names) > _LONGEST_LIST)
-    return ", ".join([*(shown(name) for name in names[:_LONGEST_LIST]), *more])
-
-
-def as_argument(name: str) -> str:
-    """A name as it is typed in a shell.
-
-    >>> print(as_argument("price"), as_argument("last year"))
-    price 'last year'
-    """
-    return shlex.quote(name) if len(name) <= _LONGEST_ARGUMENT else f"{shlex.quote(name[:40])}..."
-
-
-def _of_arrays(path: str) -> Data:
-    arrays = load(path)
-    X, y = entry(path, arrays, "X"), entry(path, arrays, "y")
-    truth = {name: arrays[name] for name in ("beta_star", "covariance", "noise") if name in arrays}
-    if X.ndim != 2:
-        raise InputError(f"{path}: X must be two-dimensional, (rows, columns), but its shape is {X.shape}.")
-    if y.ndim != 1:
-        raise InputError(
-            f"{path}: y must be a vector, one response per row, but its shape is {y.shape}; "
-            "save one of its columns as y, or ask LeastSquares(X, y) in Python about all of them."
-        )
-    return Data(None, path, X, y[:, None], ["the array y"], _places(X.shape[1]), truth=truth)
-
-
-def _places(count: int) -> list[str]:
-    """Names of columns that have none."""
-    return [f"column {place + 1}" for place in range(count)]
-
-
-@contextmanager
-def _parquet(path: str) -> Iterator[Any]:
-    """An open parquet file; unlike read_parquet of pandas, it may have columns of the same name."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "parquet files need pyarrow, which is not installed: install pyarrow."
-        ) from None
-    try:
-        with opened(path) as file:
-            yield pyarrow.parquet.ParquetFile(file)
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
-        raise InputError(f"{path} is not a readable parquet file: {error}") from None
-
-
-def _of_text(path: str) -> Table:
-    """The columns of a text file, by its beginning."""
-    try:
-        with opened(path) as file:
-            head = file.read(_HEAD)
-            is_whole = not file.read(1)
-            # A sign may be cut through at the end.
-            text = head.decode("utf-8-sig", errors="strict" if is_whole else "ignore")
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not a text file in UTF-8.") from None
-    except (EOFError, gzip.BadGzipFile) as error:
-        raise InputError(f"{path} is not a readable gzip file: {error}") from None
-    whole = text if is_whole else text.rpartition("\n")[0] or text
-    # Numbers hold commas, but neither tabs nor semicolons; the last line has numbers, if any has.
-    last = whole.rstrip().rpartition("\n")[2]
-    separator = next((sign for sign in "\t;" if sign in last), ",")
-    rows = _rows(path, io.StringIO(text, newline=""), separator)
-    line, header = next(rows, (0, []))
-    if not header:
-        raise InputError(f"{path} is empty.")
-    has_names = not all(_is_number(cell) for cell in header)
-    names = [cell.strip() for cell in header]
-    if has_names:
-        _require_distinct(path, names)
-        # pandas would take a surplus of cells for an index.
-        below, cells = next(rows, (0, header))
-        if len(cells) != len(names):
-            raise _ragged(path, below, len(cells), len(names))
-    else:
-        if len(names) > 1 and names == [str(place) for place in range(len(names))]:
-            warn(
-                f"line 1 of {path} counts 0, 1, 2, ... and is read as numbers; if it is a header, name its columns."
-            )
-        names, line = _places(len(names)), 0
-    return Table(path, names, has_names, separator, line, is_padded=has_names and names != header)
-
-
-def _rows(path: str, text: Any, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """The number of every line that is not blank, and its cells."""
-    reader = csv.reader(text, delimiter=separator)
-    try:
-        for row in reader:
-            if len(row) > 1 or (row and row[0].strip()):
-                yield reader.line_num, row
-    except csv.Error as error:
-        raise InputError(f"{path}, line {reader.line_num}: {error}.") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not a text file in UTF-8.") from None
-
-
-def _is_number(cell: str) -> bool:
-    """True for a number with a decimal point or comma; underscores, as in 1_000, are no part of one."""
-    try:
-        float(cell)
-    except ValueError:
-        return _DECIMAL_COMMA.fullmatch(cell.strip()) is not None
-    return "_" not in cell
-
-
-def _targets(table: Table, given: Sequence[str]) -> tuple[list[str], str]:
-    """The columns that are y, and why, if none was named."""
-    if given and not table.has_names:
-        raise InputError(
-            f"{{target}} must be a column of {table.path}, which has no header, but it is {quoted(given[0])}."
-        )
-    if given:
-        return _named(table, "target", given), ""
-    if not table.has_names:
-        return [table.names[-1]], " (the last)"
-    if "y" in table.names:
-        return ["y"], ""
-    return [table.names[-1]], " (the last column; --target NAME takes another)"
-
-
 def _named(table: Table, option: str, given: Sequence[str]) -> list[str]:
     """Columns that were named one by one, or several with commas."""
     names: list[str] = []
@@ -531,12 +516,19 @@ def _named(table: Table, option: str, given: Sequence[str]) -> list[str]:
                 f"{{{option}}} must be a column of {table.path}, which has columns {some(table.names)}, "
                 f"but it is {quoted(name)}."
             )
-        if names.count(name) > 1:
-            times = names.count(name)
+        if (times := names.count(name)) > 1:
             raise InputError(
                 f"{{{option}}} must name each column once, but it names {quoted(name)} {times} times."
             )
     return names
+
+
+# ---------------------------------------------------------------------------------------------------------- numbers
+
+
+def numbers_of(table: Table) -> "FloatArray":
+    """All columns of a table of numbers."""
+    return _numbers(table, table.names, [], None)[1]
 
 
 def _numbers(
@@ -551,36 +543,34 @@ def _numbers(
     names = [*features, *targets]
     made = np.empty((len(table.frame), len(names)))
     wrong: dict[str, BoolArray] = {}
+    gaps: dict[str, BoolArray] = {}
     for place, name in enumerate(names):
-        made[:, place], bad = _converted(table.frame[name])
+        made[:, place] = _converted(table.frame[name])
+        missing = np.isnan(made[:, place])
+        bad = missing & table.frame[name].notna().to_numpy()
         if bad.any():
             wrong[name] = bad
-    gaps = {name: np.isnan(column) for name, column in zip(names, made.T, strict=True) if name not in wrong}
-    gaps = {name: missing for name, missing in gaps.items() if missing.any()}
+        elif missing.any():
+            gaps[name] = missing
     if wrong or gaps:
         # pandas takes cells that a line lacks for missing ones.
         table.require_equal_rows()
-    if (
-        wrong
-        and table.separator
-        and not table.has_decimal_commas
-        and _has_decimal_commas(table, names, wrong)
-    ):
-        return _numbers(replace(table, has_decimal_commas=True), features, targets, fill)
     if wrong:
+        if table.separator and not table.has_decimal_commas and _has_decimal_commas(table, names, wrong):
+            return _numbers(replace(table, has_decimal_commas=True), features, targets, fill)
         raise _not_numbers(table, wrong, targets)
     filled: dict[str, float] = {}
     for name in [name for name in gaps if name in features and fill]:
         column, missing = made[:, names.index(name)], gaps.pop(name)
-        value = float(np.median(column[~missing])) if fill == "median" and not missing.all() else None
-        value = fill.get(name) if isinstance(fill, dict) else value
-        if value is None:
+        if missing.all() and fill == "median":
             raise InputError(
                 f"{table.path}: column {quoted(name)} is empty; leave it out with {{drop}} {as_argument(name)}."
             )
+        value = float(np.median(column[~missing])) if fill == "median" else fill[name]
         column[missing] = filled[name] = value
     if gaps:
-        raise _missing(table, gaps, targets)
+        away = [name for name in gaps if name not in targets]
+        raise _missing(table, gaps, "drop or fill in such rows", away, "take {fill} median")
     for name, column in zip(names, made.T, strict=True):
         infinite = np.flatnonzero(np.isinf(column))
         if infinite.size:
@@ -591,21 +581,21 @@ def _numbers(
     return table, made, filled
 
 
-def _converted(column: "pd.Series") -> tuple[Any, "BoolArray"]:
-    """The numbers of a column, nan where there is none, and a mask of the cells that hold something else."""
+def _converted(column: "pd.Series") -> Any:
+    """The numbers of a column, nan where there is none; pandas would make numbers of dates, too."""
     import numpy as np
     import pandas as pd
 
-    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf":
-        return column.to_numpy(dtype=np.float64), np.zeros(len(column), dtype=bool)
-    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "Mm":
-        return np.full(len(column), np.nan), column.notna().to_numpy()
-    numbers = pd.to_numeric(column.astype(object), errors="coerce").to_numpy(dtype=np.float64)
-    return numbers, np.isnan(numbers) & column.notna().to_numpy()
+    kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else "O"
+    if kind in "Mm":
+        return np.nan
+    return (column if kind in "biuf" else pd.to_numeric(column.astype(object), errors="coerce")).to_numpy(
+        np.float64
+    )
 
 
 def _has_decimal_commas(table: Table, names: Sequence[str], wrong: "dict[str, BoolArray]") -> bool:
-    """Whether cells that are no numbers have decimal commas; refused where these may mean thousands."""
+    """True if cells that are no numbers have decimal commas; refused where these may mean thousands."""
     texts = [str(cell).strip() for name, bad in wrong.items() for cell in table.frame[name][bad]]
     commas = [text for text in texts if _DECIMAL_COMMA.fullmatch(text)]
     if not commas:
@@ -622,129 +612,68 @@ def _has_decimal_commas(table: Table, names: Sequence[str], wrong: "dict[str, Bo
 
 
 def _not_numbers(table: Table, wrong: "dict[str, BoolArray]", targets: Sequence[str]) -> InputError:
-    """What is said of columns that hold something else than numbers: how it looks, and what to do about it."""
+    """The error on columns that hold something else than numbers: how it looks, and what to do about it."""
     import numpy as np
 
     (name, bad), *rest = wrong.items()
-    row = int(np.flatnonzero(bad)[0])
-    cell = str(table.frame[name].iloc[row])
-    counts = {name: int(table.frame[name].nunique()) for name in wrong}
-    what, argument = quoted(cell), as_argument(name)
-    drop = f"or leave the column out with {{drop}} {argument}"
-    is_date = table.frame[name].dtype.kind in "Mm" or _DATE.fullmatch(cell.strip())
-    if is_date or _PERCENTAGE.fullmatch(cell.strip()):
-        what = f"the {'date' if is_date else 'percentage'} {what}"
-        advice = (
-            "write numbers, such as days since the first" if is_date else "write numbers without the sign"
-        )
-        hint = f"{advice}, {'or name another target' if name in targets else drop}."
-    elif bad.mean() <= _FEW and name not in targets:
-        hint = f"correct it, leave out its row, {drop}."
-    elif bad.mean() <= _FEW or (counts[name] > len(bad) / 2 and name in targets):
-        hint = "correct it, or leave out its row."
-    elif name in targets:
-        what += f", one of {counts[name]} different entries"
-        some_classes = ", ".join(map(str, range(min(counts[name], 3))))
-        hint = f"write a number for each class, such as {some_classes}, or name another target."
+    row, column, is_target = int(np.flatnonzero(bad)[0]), table.frame[name], name in targets
+    cell, count, argument = str(column.iloc[row]), int(column.nunique()), as_argument(name)
+    what = quoted(cell)
+    otherwise = "name another target" if is_target else f"leave the column out with {{drop}} {argument}"
+    if column.dtype.kind in "Mm" or _DATE.fullmatch(cell.strip()):
+        what, hint = f"the date {what}", "write numbers, such as days since the first"
+    elif _PERCENTAGE.fullmatch(cell.strip()):
+        what, hint = f"the percentage {what}", "write numbers without the sign"
+    elif is_target and (bad.mean() <= _FEW or count > len(bad) / 2):
+        hint, otherwise = "correct it", "leave out its row"
+    elif bad.mean() <= _FEW:
+        hint = "correct it, leave out its row"
+    elif is_target:
+        what += f", one of {count} different entries"
+        hint = f"write a number for each class, such as {', '.join(map(str, range(min(count, 3))))}"
     else:
-        others = [
-            f"{shown(other)} ({counts[other]})" for other, _ in rest[:_LONGEST_LIST] if other not in targets
-        ]
-        also = f" (as in {', '.join(others)})" if others else ""
-        what += f", one of {counts[name]} different entries{also}"
-        hint = f"encode categories with {{one_hot}} {argument}, {drop}."
-    place = table.place(row)
+        others = [other for other, _ in rest if other not in targets][:_LONGEST_LIST]
+        counts = ", ".join(f"{shown(other)} ({table.frame[other].nunique()})" for other in others)
+        what += f", one of {count} different entries{f' (as in {counts})' * bool(others)}"
+        hint = f"encode categories with {{one_hot}} {argument}"
     return InputError(
-        f"{table.path}: {place}, column {quoted(name)} must be a number, but it is {what}; {hint}"
+        f"{table.path}: {table.place(row)}, column {quoted(name)} must be a number, but it is {what}; {hint}, or "
+        f"{otherwise}."
     )
 
 
-def _missing(table: Table, gaps: "dict[str, BoolArray]", targets: Sequence[str]) -> InputError:
-    """What is said of all columns in which values are missing."""
+def _missing(
+    table: Table, gaps: "dict[str, BoolArray]", remedy: str, away: Sequence[str], *others: str
+) -> InputError:
+    """The error on all columns in which values are missing; those that may be left out have other remedies, too."""
     import numpy as np
 
     counts = {name: int(missing.sum()) for name, missing in gaps.items()}
     first = min(int(np.flatnonzero(missing)[0]) for missing in gaps.values())
-    features = [name for name in gaps if name not in targets]
-    drops = " ".join(f"{{drop}} {as_argument(name)}" for name in features[:_LONGEST_LIST])
-    drops += " ..." * (len(features) > _LONGEST_LIST)
-    ways = ["drop or fill in such rows"]
-    if features:
-        ways += [f"leave the column{'s' * (len(features) > 1)} out with {drops}", "take {fill} median"]
-    if len(counts) == 1:
-        ((name, count),) = counts.items()
-        found = f"column {quoted(name)} has {count} missing value{'s' * (count > 1)}"
-    else:
-        listed = [f"{quoted(name)} ({count})" for name, count in list(counts.items())[:_LONGEST_LIST]]
-        more = f", ... ({len(counts)} of them)" * (len(counts) > _LONGEST_LIST)
-        found = f"columns {', '.join(listed)}{more} have missing values"
-    place = table.place(first)
-    return InputError(f"{table.path}: {found}, the first in {place}; {', or '.join(ways)}.")
+    (name, count), *_ = counts.items()
+    found = f"column {quoted(name)} has {count} missing value{'s' * (count > 1)}"
+    if len(counts) > 1:
+        found = f"columns {some(counts, lambda name: f'{quoted(name)} ({counts[name]})')} have missing values"
+    ways = [remedy]
+    if away:
+        drops = " ".join(f"{{drop}} {as_argument(name)}" for name in away[:_LONGEST_LIST])
+        drops += " ..." * (len(away) > _LONGEST_LIST)
+        ways += [f"leave the column{'s' * (len(away) > 1)} out with {drops}", *others]
+    return InputError(f"{table.path}: {found}, the first in {table.place(first)}; {', or '.join(ways)}.")
 
 
 def _words(table: Table, name: str) -> list[str]:
     """The cells of a column of categories as text, none of them missing."""
-    import numpy as np
-
-    column = table.frame[name]
-    missing = np.flatnonzero(column.isna())
-    if missing.size:
+    missing = table.frame[name].isna().to_numpy()
+    if missing.any():
         table.require_equal_rows()
-        raise InputError(
-            f"{table.path}: column {quoted(name)} has {len(missing)} missing value{'s' * (len(missing) > 1)}, the "
-            f"first in {table.place(missing[0])}; write a word for it in the file, or leave the column out with "
-            f"{{drop}} {as_argument(name)}."
-        )
-    return [str(cell) for cell in column]
+        raise _missing(table, {name: missing}, "write a word for it in the file", [name])
+    return [str(cell) for cell in table.frame[name]]
 
 
 def _with_categories(table: Table, numbers: "FloatArray", encoded: dict[str, list[str]]) -> "FloatArray":
     import numpy as np
 
-    columns = []
-    for name, words in encoded.items():
-        cells = np.asarray(_words(table, name))
-        columns += [cells == word for word in words]
+    cells = {name: np.asarray(_words(table, name)) for name in encoded}
+    columns = [cells[name] == word for name, words in encoded.items() for word in words]
     return np.column_stack([numbers, *columns]).astype(np.float64) if columns else numbers
-
-
-def _require_columns(table: Table) -> Table:
-    if len(table.names) < 2:
-        raise _too_narrow(table.path, table.frame.shape)
-    return table
-
-
-def _require_distinct(path: str, names: Sequence[str]) -> None:
-    """Refuse two columns of one name, since nobody knows which is meant."""
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if not repeated:
-        return
-    places = []
-    for name in repeated[:_LONGEST_LIST]:
-        columns = [str(k + 1) for k, other in enumerate(names) if other == name]
-        more = ["..."] * (len(columns) > _LONGEST_LIST)
-        places.append(f"{' and '.join(columns[:_LONGEST_LIST] + more)} ({shown(name)})")
-    places += [f"... ({len(repeated)} names)"] * (len(repeated) > _LONGEST_LIST)
-    raise InputError(
-        f"{path}: every column must have a name of its own, but these share one: columns {', '.join(places)}; "
-        "rename or drop all but one."
-    )
-
-
-def _ragged(path: str, line: int, cells: int, columns: int) -> InputError:
-    said = f"{path}: line {line} has {cells} cells, but the first line has {columns}"
-    if cells == 2 * columns:
-        return InputError(f"{said}. {_COMMA_ADVICE}")
-    return InputError(f"{said}; entries with commas in them need quotes.")
-
-
-def _too_narrow(path: str, shape: tuple[int, ...]) -> InputError:
-    return InputError(
-        f"{path} must be a table with at least two columns, features and y, but its shape is {shape}."
-    )
-
-
-def _mixed(named: str, nameless: str) -> InputError:
-    return InputError(
-        f"{{data}} and {{test}} must both name their columns, or neither, but {named} does and {nameless} does not."
-    )

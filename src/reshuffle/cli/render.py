@@ -1,4 +1,4 @@
-"""One renderer for the answers of all commands: a table and a sketch in the terminal, CSV, JSON and a picture."""
+"""One renderer for the results of all commands: a table and a sketch in the terminal, CSV, JSON and a picture."""
 
 import csv
 import io
@@ -13,35 +13,50 @@ from typing import TYPE_CHECKING, Any
 
 from reshuffle.cli.console import InputError, writing
 from reshuffle.cli.options import OutputOptions
-from reshuffle.cli.terminal import Series, sketch, table
+from reshuffle.cli.sketch import Series, sketch
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
+    from rich.table import Table
 
 PICTURES = (".png", ".svg", ".pdf")
 _FAR = 30
 """Epochs or steps from which on their axis is logarithmic."""
+_GAP = 2
+"""Spaces between columns of a table."""
+_NARROWEST = 12
+"""Characters that a cell may always have."""
+_LEFT = ("scheme", "choice", "")
+"""Headings of columns of words; numbers stand to the right."""
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a command found: a readable table, everything for JSON, a tidy table for CSV, curves, and words.
+    """The result of a command: records, one per curve, recipe or law, from which everything shown is taken.
 
-    `data`, for JSON, and `columns`, for CSV, make what they hold only when it is written.
-    Cells of a row are text, numbers, flags, or pairs of a number and its error; the first `keys` columns tell the
-    rows apart, and stay in sight where a table is too wide. `levels` are horizontal lines by name, `remarks` stand
-    above the table, `notes` below it, and programs come last. `draw` makes pictures that have more than the series.
+    JSON has the `facts` and, under `name`, all records; values that are functions are called first. `table` and
+    `csv` map headings to paths in a record, as of `entry`, or to functions of a record; `csv` may also be a
+    function that makes the columns. Columns that are empty in all records are left out. `rows` are further rows of
+    the table. Its first `keys` columns tell rows apart, and are repeated where it is too wide. With `titles` each
+    record is a column of the table, under its title.
+
+    `levels` are horizontal lines by name, `remarks` come above the table, `notes` below it, programs last.
+    `draw` makes pictures that have more than the series.
     """
 
     command: str
     title: str
-    rows: Sequence[Mapping[str, Any]]
-    data: Callable[[], dict[str, Any]]
-    columns: Callable[[], Mapping[str, Any]]
+    facts: Mapping[str, Any]
+    name: str
+    records: Sequence[Mapping[str, Any]]
+    table: "Mapping[str, str | Callable[[Any], Any]]"
+    csv: Mapping[str, str] | Callable[[], Mapping[str, Any]]
     series: Sequence[Series] = ()
     xlabel: str = "epochs"
     ylabel: str = ""
     keys: int = 1
+    rows: Sequence[Mapping[str, Any]] = ()
+    titles: Sequence[str] = ()
     levels: Mapping[str, float] = field(default_factory=dict)
     from_zero: bool = False
     remarks: Sequence[str] = ()
@@ -50,24 +65,49 @@ class Answer:
     draw: "Callable[[], Picture] | None" = None
 
     @property
-    def headings(self) -> list[str]:
-        """The headings of the readable table."""
-        return list(dict.fromkeys(heading for row in self.rows for heading in row))
-
-    @property
     def cells(self) -> list[list[str]]:
-        """Its cells as text."""
-        return [[cell(row.get(heading)) for heading in self.headings] for row in self.rows]
+        """The table as text, with its headings as the first row."""
+        records = [*self.records, *self.rows]
+        found = {heading: [entry(one, path) for one in records] for heading, path in self.table.items()}
+        columns = [
+            [heading, *map(cell, values)]
+            for heading, values in found.items()
+            if any(value is not None for value in values)
+        ]
+        return (
+            [["", *self.titles], *columns]
+            if self.titles
+            else [list(row) for row in zip(*columns, strict=True)]
+        )
 
     @property
     def is_far(self) -> bool:
-        """Whether the points reach so far that their axis is logarithmic."""
+        """True if the points reach so far that their axis is logarithmic."""
         last = max((float(one.x[-1]) for one in self.series if len(one.x)), default=0.0)
         return self.xlabel in ("epochs", "steps") and last > _FAR
 
     def picture(self) -> "Picture":
         """Draw it."""
         return _picture(self) if self.draw is None else self.draw()
+
+
+def entry(record: Any, path: str | Callable[[Any], Any]) -> Any:
+    """The value at a path of a record, None where there is none, or a pair of a value and its error.
+
+    >>> record = {"risk": [2.0, 1.5], "limit": {"risk": 0.5, "error": 0.1}, "best": None}
+    >>> entry(record, "risk.-1"), entry(record, "limit.risk ± limit.error"), entry(record, "best.epoch")
+    (1.5, (0.5, 0.1), None)
+    """
+    if callable(path):
+        return path(record)
+    first, _, second = path.partition(" ± ")
+    if second:
+        value = entry(record, first)
+        return None if value is None else (value, entry(record, second))
+    for part in path.split("."):
+        if record is not None:
+            record = record[int(part)] if part.lstrip("-").isdigit() else record.get(part)
+    return record
 
 
 def check(options: OutputOptions, **inputs: str | None) -> None:
@@ -129,18 +169,18 @@ def deliver(answer: Answer, options: OutputOptions) -> None:
 
 
 def json_text(answer: Answer) -> str:
-    """The data as strict JSON: what is infinite is the string "inf", what is not a number null."""
+    """Facts and records as strict JSON: what is infinite is the string "inf", what is not a number null."""
     import reshuffle as rs
 
-    data = {"command": answer.command, "version": rs.__version__, **answer.data()}
+    data = {"command": answer.command, "version": rs.__version__, **answer.facts, answer.name: answer.records}
     return json.dumps(plain(data), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def csv_text(answer: Answer) -> str:
-    """The columns, with all digits of every number."""
+    """The columns of `csv`, with all digits of every number."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    columns = answer.columns()
+    columns = answer.csv() if callable(answer.csv) else tidy(answer.records, answer.csv)
     writer.writerow(columns)
     for row in zip(*columns.values(), strict=True):
         writer.writerow([plain(cell) for cell in row])
@@ -148,11 +188,13 @@ def csv_text(answer: Answer) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The value made of dicts, lists, numbers and text; numpy's own types are unpacked.
+    """The value made of dicts, lists, numbers and text; functions are called and numpy's own types unpacked.
 
     >>> plain({"risk": [1.0, float("inf")], "best": (3, None)})
     {'risk': [1.0, 'inf'], 'best': [3, None]}
     """
+    if callable(value):
+        value = value()
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Mapping):
@@ -165,27 +207,23 @@ def plain(value: Any) -> Any:
 
 
 def tidy(records: Iterable[Mapping[str, Any]], paths: Mapping[str, str]) -> dict[str, list[Any]]:
-    """Columns of records that hold arrays of equal length, in which numbers are repeated; "a.b" is b within a.
+    """Columns of records that hold arrays of equal length, in which numbers are repeated.
 
     >>> tidy([{"batches": 2, "risk": {"total": [0.5, 0.25]}}], {"batches": "batches", "risk": "risk.total"})
     {'batches': [2, 2], 'risk': [0.5, 0.25]}
     """
     columns: dict[str, list[Any]] = {name: [] for name in paths}
+    empty = set(paths)
     for record in records:
-        found: dict[str, Any] = {}
-        for name, path in paths.items():
-            value: Any = record
-            for part in path.split("."):
-                value = None if value is None else value[part]
-            found[name] = value
-        lengths = [
-            len(value) for value in found.values() if hasattr(value, "__len__") and not isinstance(value, str)
-        ]
-        length = max(lengths, default=1)
+        found = {name: entry(record, path) for name, path in paths.items()}
+        arrays = {
+            name for name, value in found.items() if hasattr(value, "__len__") and not isinstance(value, str)
+        }
+        length = max((len(found[name]) for name in arrays), default=1)
         for name, value in found.items():
-            is_array = hasattr(value, "__len__") and not isinstance(value, str)
-            columns[name] += list(value) if is_array else [value] * length
-    return columns
+            columns[name] += list(value) if name in arrays else [value] * length
+        empty -= {name for name, value in found.items() if value is not None}
+    return {name: values for name, values in columns.items() if name not in empty}
 
 
 def number(value: float, digits: int = 6) -> str:
@@ -218,15 +256,57 @@ def cell(value: Any) -> str:
     """A cell of the readable table.
 
     >>> cell(True), cell(None), cell(3), cell((0.61478912, 0.0012))
-    ('yes', '', '3', '0.6148 ± 0.0012')
+    ('yes', '-', '3', '0.6148 ± 0.0012')
     """
     if value is None or isinstance(value, str):
-        return value or ""
+        return "-" if value is None else value
     if isinstance(value, tuple):
         return uncertain(float(value[0]), float(value[1]))
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value) if isinstance(value, int) else number(float(value))
+
+
+def tables(cells: Sequence[Sequence[str]], keys: int, width: int, rule: str = "─") -> "list[Table]":
+    """Tables of at most `width`, of cells whose first row are headings.
+
+    Columns that do not fit go on in a table below, with the first `keys` columns repeated. Headings fold if they
+    must, and cells only where one is too long for the whole width.
+    """
+    from rich.box import Box
+    from rich.table import Table
+
+    headings, *rows = cells
+    below = [max(len(line) for row in rows for line in row[k].split("\n")) for k in range(len(headings))]
+    widths = [max(len(heading), least) for heading, least in zip(headings, below, strict=True)]
+    if sum(widths) + _GAP * (len(widths) - 1) > width:
+        words = [max(map(len, heading.split()), default=0) for heading in headings]
+        widths = list(map(max, words, below))
+    free = max(_NARROWEST, width - sum(widths[:keys]) - _GAP * keys)
+    widths[keys:] = [min(one, free) for one in widths[keys:]]
+    blocks: list[list[int]] = []
+    for place in range(keys, len(headings)):
+        if not blocks or sum(widths[k] + _GAP for k in blocks[-1]) + widths[place] > width:
+            blocks.append(list(range(keys)))
+        blocks[-1].append(place)
+    # A line below the headings, and nothing else; marked as ASCII, so that rich puts no box of its own there.
+    lines = Box("    \n" * 2 + f" {rule}{rule} \n" + "    \n" * 5, ascii=True)
+    made = []
+    for block in blocks:
+        # In a terminal that is too narrow for one column, lines fold, and cells do not.
+        total = sum(widths[k] + _GAP for k in block) - _GAP
+        table = Table(
+            box=lines, show_edge=False, pad_edge=False, collapse_padding=True, width=total, header_style=""
+        )
+        for k in block:
+            is_text = headings[k] in _LEFT
+            table.add_column(
+                headings[k], justify="left" if is_text else "right", width=widths[k], overflow="fold"
+            )
+        for row in rows:
+            table.add_row(*(row[k] for k in block))
+        made.append(table)
+    return made
 
 
 def _picture(answer: Answer) -> "Picture":
@@ -250,13 +330,8 @@ def _picture(answer: Answer) -> "Picture":
         if one.best is not None and one.best[0] <= one.x[-1]:
             plotting.mark_best(*one.best, colour=colour, ax=ax)
     for place, (name, level) in enumerate(answer.levels.items(), len(answer.series)):
-        ax.axhline(
-            level,
-            color=plotting.COLOURS[place % len(plotting.COLOURS)],
-            linewidth=1.0,
-            linestyle="--",
-            label=name,
-        )
+        colour = plotting.COLOURS[place % len(plotting.COLOURS)]
+        ax.axhline(level, color=colour, linewidth=1.0, linestyle="--", label=name)
     plotting.plain(ax, answer.xlabel, answer.ylabel)
     if answer.is_far:
         ax.set_xscale("symlog" if any(one.x[0] <= 0 for one in answer.series) else "log")
@@ -286,10 +361,11 @@ def _print(answer: Answer, options: OutputOptions) -> None:
     for remark in answer.remarks:
         console.print(words(remark))
     console.print()
-    rule = "─" if signs else "-"
-    for line in table(answer.headings, answer.cells, answer.keys, console.width, rule):
-        console.print(words(line), soft_wrap=True)
-    console.print()
+    if answer.records:
+        cells = [[words(text) for text in row] for row in answer.cells]
+        for one in tables(cells, answer.keys, console.width, "─" if signs else "-"):
+            console.print(one, soft_wrap=True)
+            console.print()
     if answer.series and signs:
         width = console.width - 1
         axes = {"from_zero": answer.from_zero, "far": answer.is_far}

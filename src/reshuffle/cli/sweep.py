@@ -10,27 +10,10 @@ from cyclopts import Parameter
 
 from reshuffle.cli import console, options, render
 from reshuffle.cli.console import InputError
-from reshuffle.cli.options import (
-    ACCURACY,
-    NO_PROBLEM,
-    OUTPUT,
-    RECIPE,
-    SCHEMES,
-    TERMINAL,
-    WHOLE,
-    BatchSize,
-    DropLast,
-    OutputOptions,
-    ProblemOptions,
-    Schemes,
-    at_most_one,
-    numbers,
-    option,
-    words,
-)
+from reshuffle.cli.options import ACCURACY, OUTPUT, RECIPE, SCHEMES, WHOLE, also, words
 from reshuffle.cli.problem import Posed, pose
-from reshuffle.cli.render import Answer, number
-from reshuffle.cli.terminal import Series
+from reshuffle.cli.render import Answer, cell, number
+from reshuffle.cli.sketch import Series
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -51,24 +34,22 @@ _SHOWN_POINTS, _SHOWN_CURVES = 10, 6
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class GridOptions:
-    """What the grid runs over: numbers separated by commas."""
+    """The dimensions of the grid: numbers separated by commas.
 
-    batches: Annotated[
-        str | None, option("Numbers of batches; 1,2,4 unless sizes are given.", RECIPE, "-b")
-    ] = None
-    batch_size: BatchSize = None
-    drop_last: DropLast = False
-    step: Annotated[
-        str | None,
-        option(
-            "Steps of a visit; auto (the default) takes 16, from a hundredth of the smallest to twice the "
-            "largest safe step of these batch sizes: below its safe step single runs converge.",
-            RECIPE,
-        ),
-    ] = None
-    alpha: Annotated[str | None, option("Full-batch steps, instead of --step.", RECIPE, "-a")] = None
-    momentum: Annotated[str, option("Of the heavy ball, as in torch's SGD.", RECIPE)] = "0"
-    weight_decay: Annotated[str, option("Factors of an l2 penalty, as in torch's SGD.", RECIPE)] = "0"
+    :param batches: Numbers of batches; 1,2,4 unless sizes are given.
+    :param step: Of a visit; auto (the default): 16, from 1/100 of the smallest safe step to twice the largest.
+    :param alpha: Full-batch steps, instead of --step.
+    :param momentum: Of the heavy ball, as in torch's SGD.
+    :param weight_decay: Factors of an l2 penalty, as in torch's SGD.
+    """
+
+    batches: Annotated[str | None, RECIPE, also("-b")] = None
+    batch_size: options.BatchSize = None
+    drop_last: options.DropLast = False
+    step: Annotated[str | None, RECIPE] = None
+    alpha: Annotated[str | None, RECIPE, also("-a")] = None
+    momentum: Annotated[str, RECIPE] = "0"
+    weight_decay: Annotated[str, RECIPE] = "0"
 
 
 PLAIN_GRID = GridOptions()
@@ -76,32 +57,15 @@ PLAIN_GRID = GridOptions()
 
 def sweep(
     *,
-    out: Annotated[
-        str, option("The folder to write to; what is there already is not computed again.", OUTPUT)
-    ],
-    problem: ProblemOptions = NO_PROBLEM,
+    out: Annotated[str, OUTPUT],
+    problem: options.ProblemOptions = options.NO_PROBLEM,
     grid: GridOptions = PLAIN_GRID,
-    scheme: Schemes = "reshuffling",
-    epochs: Annotated[
-        int, option("The longest training: answers are for some 40 epochs up to it.", RECIPE, "-e", **WHOLE)
-    ] = 300,
-    metrics: Annotated[
-        str | None,
-        option(
-            "Questions, separated by commas, such as risk,leave-one-out,stability; else the risk, or "
-            "leave-one-out with --data. The first is ranked and drawn.",
-            RECIPE,
-            "-m",
-        ),
-    ] = None,
-    jobs: Annotated[
-        int, option("Processes on this machine; -1 for one per core.", ACCURACY, "-j", **WHOLE)
-    ] = 1,
-    scheduler: Annotated[
-        str | None,
-        option("The address of a Dask cluster that does the work, such as tcp://host:8786.", ACCURACY),
-    ] = None,
-    outputs: OutputOptions = TERMINAL,
+    scheme: options.Schemes = "reshuffling",
+    epochs: Annotated[int, RECIPE, WHOLE, also("-e")] = 300,
+    metrics: Annotated[str | None, RECIPE, also("-m")] = None,
+    jobs: Annotated[int, ACCURACY, WHOLE, also("-j")] = 1,
+    scheduler: Annotated[str | None, ACCURACY] = None,
+    outputs: options.OutputOptions = options.TERMINAL,
 ) -> None:
     """A whole grid of recipes: batch sizes, steps, momenta, and the best of them.
 
@@ -112,6 +76,12 @@ def sweep(
     For example:
       reshuffle sweep --n 200 --p 300 --noise 0.5 --batches 1,2,4 --out grid
       reshuffle sweep --data mine.csv --batch-size 16,64 --step auto --out grid
+
+    :param out: The folder to write to; what is there already is not computed again.
+    :param epochs: The longest training: answers are for some 40 epochs up to it.
+    :param metrics: Such as risk,stability; the first is ranked. Else the risk, or leave-one-out with --data.
+    :param jobs: Processes on this machine; -1 for one per core.
+    :param scheduler: The address of a Dask cluster that does the work, such as tcp://host:8786.
     """
     import numpy as np
 
@@ -125,7 +95,12 @@ def sweep(
     over, fixed = _dimensions(grid, scheme)
     options.at_least("epochs", epochs, 1, options.MOST_EPOCHS)
     when = np.unique(np.geomspace(1, epochs, _SWEPT_EPOCHS).round())
-    names = None if metrics is None else _metrics(metrics)
+    from reshuffle.grid.metrics import METRICS
+
+    known = [name.replace("_", "-") for name in METRICS]
+    questions = None
+    if metrics is not None:
+        questions = [name.replace("-", "_") for name in words("metrics", metrics.replace("_", "-"), known)]
     if jobs < 1 and jobs != -1:
         raise InputError(
             f"{{jobs}} must be a whole number of at least 1, or -1 for one per core, but it is {jobs}."
@@ -143,7 +118,7 @@ def sweep(
         try:
             with console.writing(out):
                 found = rs.sweep(
-                    posed.problem, over=over, metrics=names, epochs=when, n_jobs=jobs, client=client,
+                    posed.problem, over=over, metrics=questions, epochs=when, n_jobs=jobs, client=client,
                     cache=folder / CELLS, **fixed,
                 )  # fmt: skip
         except KeyboardInterrupt:
@@ -164,36 +139,31 @@ def sweep(
 
 
 def _dimensions(grid: GridOptions, scheme: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the grid runs over, and what is the same everywhere; steps that are to be chosen are None."""
+    """The dimensions of the grid, and settings that are the same everywhere; steps to be chosen are None."""
     options.require_cut(grid.batches, grid.batch_size, grid.drop_last)
-    at_most_one(step=grid.step, alpha=grid.alpha)
+    options.at_most_one(step=grid.step, alpha=grid.alpha)
+    if grid.batch_size is not None:
+        cut = {"batch_size": options.whole_numbers("batch_size", grid.batch_size)}
+    else:
+        cut = {"batches": options.whole_numbers("batches", grid.batches or "1,2,4")}
+    if grid.alpha is not None:
+        steps: dict[str, Any] = {"alpha": options.numbers("alpha", grid.alpha)}
+    else:
+        steps = {"step": None if grid.step in (None, "auto") else options.numbers("step", str(grid.step))}
+    schemes = {"scheme": [SCHEMES[name] for name in words("scheme", scheme, SCHEMES)]}
+    extras = {
+        "momentum": options.numbers("momentum", grid.momentum, 1.0),
+        "penalty": options.numbers("weight_decay", grid.weight_decay),
+    }
     over: dict[str, Any] = {}
     fixed: dict[str, Any] = {"drop_last": grid.drop_last}
-    several: dict[str, list[Any]] = {
-        "scheme": [SCHEMES[name] for name in words("scheme", scheme, SCHEMES)],
-        "momentum": numbers("momentum", grid.momentum, 1.0),
-        "penalty": numbers("weight_decay", grid.weight_decay),
-    }
-    over |= {"scheme": several["scheme"]} if len(several["scheme"]) > 1 else {}
-    if grid.batch_size is not None:
-        over["batch_size"] = options.whole_numbers("batch_size", grid.batch_size)
-    else:
-        over["batches"] = options.whole_numbers("batches", grid.batches or "1,2,4")
-    for name, values in several.items():
-        # Several values are a dimension; one is not.
-        (over if len(values) > 1 else fixed)[name] = values if len(values) > 1 else values[0]
-    if grid.alpha is not None:
-        over["alpha"] = numbers("alpha", grid.alpha)
-    else:
-        over["step"] = None if grid.step in (None, "auto") else numbers("step", str(grid.step))
+    for name, values in (schemes | cut | extras | steps).items():
+        # Several values of these are a dimension, and one is not.
+        if name in schemes | extras and len(values) == 1:
+            fixed[name] = values[0]
+        else:
+            over[name] = values
     return over, fixed
-
-
-def _metrics(text: str) -> list[str]:
-    from reshuffle.grid.metrics import METRICS
-
-    known = [name.replace("_", "-") for name in METRICS]
-    return [name.replace("-", "_") for name in words("metrics", text.replace("_", "-"), known)]
 
 
 def _auto_steps(problem: "rs.LeastSquares", over: dict[str, Any], fixed: dict[str, Any]) -> list[float]:
@@ -234,133 +204,99 @@ def _client(address: str) -> "Client":
     return client
 
 
-def _sweep_answer(posed: Posed, asked: ProblemOptions, found: "Dataset") -> Answer:
+def _sweep_answer(posed: Posed, asked: options.ProblemOptions, found: "Dataset") -> Answer:
     """The best points, every point in a tidy table, and a picture; the first metric is ranked and drawn."""
     import numpy as np
 
     from reshuffle.grid.metrics import METRICS
 
-    metric = METRICS[str(found["question"].values[0])]
-    ranked = found[metric.quantities[0].name]
+    ranked = found[METRICS[str(found["question"].values[0])].quantities[0].name]
     if "output" in ranked.dims:
         ranked = ranked.mean("output", keep_attrs=True)
     points = [str(name) for name in found["reason"].dims if name != "question"]
-    best, has_epochs = _best_points(found, ranked), "epochs" in ranked.dims
-    records = [
-        {name: _value(found[name].values[place]) for name, place in zip(points, where, strict=True)}
-        | ({"epoch": epoch} if has_epochs else {})
-        | {str(ranked.name): value}
-        for where, epoch, value in best
+    name, shown = str(ranked.name), str(ranked.attrs["long_name"])
+    # The points with the least values, each at its best epoch.
+    values = np.where(np.isnan(ranked), np.inf, np.asarray(ranked, dtype=np.float64))
+    has_epochs = "epochs" in ranked.dims
+    least = values.min(axis=-1) if has_epochs else values
+    order = np.argsort(least, axis=None, kind="stable")[:_SHOWN_POINTS]
+    places = [
+        place for place in zip(*np.unravel_index(order, least.shape), strict=True) if least[place] < np.inf
     ]
-    shown, problem = str(ranked.attrs["long_name"]), posed.problem
-    rows = [
-        {name if name != ranked.name else shown: value for name, value in record.items()}
-        for record in records
-    ]
+    records: list[dict[str, Any]] = []
+    for place in places:
+        record = {dim: found[dim].values[k].item() for dim, k in zip(points, place, strict=True)}
+        if has_epochs:
+            record["epoch"] = float(found["epochs"].values[values[place].argmin()])
+        records.append(record | {name: float(least[place])})
     series = []
-    for where, *_ in best[:_SHOWN_CURVES] if has_epochs else ():
-        values = [_value(found[name].values[place]) for name, place in zip(points, where, strict=True)]
-        label = ", ".join(f"{name} {render.cell(value)}" for name, value in zip(points, values, strict=True))
-        series.append(Series(label, np.asarray(found["epochs"]), np.asarray(ranked)[where]))
+    for place, record in zip(places[:_SHOWN_CURVES] if has_epochs else [], records, strict=False):
+        label = ", ".join(f"{dim} {cell(record[dim])}" for dim in points)
+        series.append(Series(label, np.asarray(found["epochs"]), np.asarray(ranked)[place]))
+
+    notes = ["Best: none; every point diverges or has no answer."]
+    if records:
+        *where, (_, value) = records[0].items()
+        at = ", ".join(f"{dim.replace('_', ' ')} {cell(value)}" for dim, value in where)
+        notes = [f"Best: {at}, with a {shown} of {cell(value)}."]
+    kept, distrusted = int(found.attrs["from_cache"]), int(found.attrs["distrusted"])
+    notes += [f"{kept} answers were there already."] * bool(kept)
+    notes += [f"{distrusted} files there were not whole and were computed again."] * bool(distrusted)
+    reasons = dict.fromkeys(str(reason) for reason in found["reason"].values.ravel() if reason)
+    notes += [f"Of some points: {reason}" for reason in list(reasons)[:3]]
+    problem = posed.problem
     return Answer(
         "sweep",
         f"{found['reason'].isel(question=0).size} points, {problem.n} rows, {problem.p} columns: {shown}",
-        rows or [dict.fromkeys((*points, shown))],
-        lambda: {
+        {
             **(posed.record(asked) if posed.data is not None else {}),
             **found.attrs,
-            "best": records,
-            "coordinates": {str(name): found[name].values for name in found.coords},
+            "coordinates": {str(dim): found[dim].values for dim in found.coords},
             "variables": {
-                str(name): {"dims": list(found[name].dims), **found[name].attrs, "values": found[name].values}
-                for name in found.data_vars
+                str(one): {"dims": list(found[one].dims), **found[one].attrs, "values": found[one].values}
+                for one in found.data_vars
             },
         },
+        "best",
+        records,
+        {dim: dim for dim in (*points, "epoch")} | {shown: name},
         lambda: _sweep_columns(found),
         series,
         ylabel=shown,
         keys=len(points),
         remarks=posed.remarks,
-        notes=_sweep_notes(found, records, shown),
-        draw=cache(lambda: _sweep_picture(found, ranked, points)),
+        notes=notes,
+        draw=cache(
+            lambda: _sweep_picture(
+                found, ranked, dict(zip(points, places[0] if places else [0] * len(points), strict=True))
+            )
+        ),
     )
-
-
-def _best_points(found: "Dataset", ranked: "DataArray") -> list[tuple[tuple[int, ...], float | None, float]]:
-    """The places with the least value, each at its best epoch."""
-    import numpy as np
-
-    values = np.asarray(ranked, dtype=np.float64)
-    epochs: Any = None
-    if "epochs" in ranked.dims:
-        known = np.where(np.isnan(values), np.inf, values)
-        epochs = found["epochs"].values[known.argmin(axis=-1)]
-        values = known.min(axis=-1)
-    order = np.argsort(np.where(np.isfinite(values), values, np.inf), axis=None, kind="stable")
-    places = [tuple(int(i) for i in np.unravel_index(place, values.shape)) for place in order[:_SHOWN_POINTS]]
-    return [
-        (place, None if epochs is None else float(epochs[place]), float(values[place]))
-        for place in places
-        if np.isfinite(values[place])
-    ]
-
-
-def _sweep_notes(found: "Dataset", records: list[dict[str, Any]], shown: str) -> list[str]:
-    notes = []
-    if records:
-        *where, (_, value) = records[0].items()
-        words_ = ", ".join(f"{name.replace('_', ' ')} {render.cell(value)}" for name, value in where)
-        notes.append(f"Best: {words_}, with a {shown} of {render.cell(value)}.")
-    else:
-        notes.append("Best: none; every point diverges or has no answer.")
-    kept, distrusted = int(found.attrs["from_cache"]), int(found.attrs["distrusted"])
-    if kept:
-        notes.append(f"{kept} answers were there already.")
-    if distrusted:
-        notes.append(f"{distrusted} files there were not whole and were computed again.")
-    said = dict.fromkeys(str(reason) for reason in found["reason"].values.ravel() if reason)
-    return notes + [f"Of some points: {reason}" for reason in list(said)[:3]]
 
 
 def _sweep_columns(found: "Dataset") -> dict[str, Any]:
     """Every point at every epoch as a row, the parameters left out."""
-    import numpy as np
-
-    shown = found.drop_vars([name for name in found.data_vars if "parameter" in found[name].dims])
-    shown = shown.drop_vars([name for name in ("reason", "error_kind") if name in shown])
+    away = [name for name in ("reason", "error_kind") if name in found]
+    away += [str(name) for name in found.data_vars if "parameter" in found[name].dims]
+    shown = found.drop_vars(away)
     shown = shown.drop_dims([name for name in ("parameter", "question") if name in shown.dims])
-    dims = [str(name) for name in shown.dims]
-    shape = tuple(shown.sizes[name] for name in dims)
-    grids = np.meshgrid(*(shown[name].values for name in dims), indexing="ij")
-    columns: dict[str, Any] = {name: values.ravel() for name, values in zip(dims, grids, strict=True)}
-    for name in shown.data_vars:
-        missing = [dim for dim in dims if dim not in shown[name].dims]
-        spread = shown[name].expand_dims(missing).transpose(*dims)
-        columns[str(name)] = np.broadcast_to(spread.values, shape).ravel()
-    return columns
+    frame = shown.to_dataframe(dim_order=[str(name) for name in shown.dims]).reset_index()
+    return {name: frame[name].to_numpy() for name in frame}
 
 
-def _sweep_picture(found: "Dataset", ranked: "DataArray", points: list[str]) -> "Picture":
+def _sweep_picture(found: "Dataset", ranked: "DataArray", best: dict[str, int]) -> "Picture":
     """The map over steps and batches, and curves at the best step; other dimensions are at their best."""
     from reshuffle import plotting
 
-    x, y = points[-1], next(name for name in points if name in ("batches", "batch_size"))
-    (where, *_), *_ = [*_best_points(found, ranked), ((0,) * len(points), None, 0.0)]
-    others = {
-        name: found[name].values[place]
-        for name, place in zip(points, where, strict=True)
-        if name not in (x, y)
-    }
+    *_, x = best
+    y = next(name for name in best if name in ("batches", "batch_size"))
+    others = {name: found[name].values[place] for name, place in best.items() if name not in (x, y)}
     has_curves = "epochs" in ranked.dims
     made = plotting.figure(11.0 if has_curves else 6.0, 4.4)
     axes = made.subplots(1, 2 if has_curves else 1, squeeze=False)[0]
     plotting.heat_map(ranked, x, y, ax=axes[0], **others)
     if has_curves:
-        step = found[x].values[where[-1]]
+        step = found[x].values[best[x]]
         plotting.sweep_curves(ranked, by=y, ax=axes[1], **{x: step}, **others)
         axes[1].set_title(f"{x} {number(step, 3)}", fontsize=9)
     return made
-
-
-def _value(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value

@@ -22,27 +22,8 @@ from reshuffle.free.convolution import (
 )
 from reshuffle.free.deconvolution import Deconvolved, divide, subtract
 from reshuffle.free.expression import Expression, apply, block, sqrt, variables
-from reshuffle.free.laws import (
-    Affine,
-    Arcsine,
-    Bernoulli,
-    Circular,
-    Corner,
-    Discrete,
-    FreePoisson,
-    FromCauchy,
-    FromDensity,
-    HaarUnitary,
-    KestenMcKay,
-    Law,
-    MarchenkoPastur,
-    Projection,
-    Pushforward,
-    RDiagonal,
-    Semicircle,
-    Uniform,
-    Wachter,
-)
+from reshuffle.free.laws import *  # noqa: F403
+from reshuffle.free.laws import __all__ as _laws
 from reshuffle.free.linearization import Pencil, linearize
 from reshuffle.free.parser import parse
 from reshuffle.free.solver import Resolved
@@ -50,36 +31,17 @@ from reshuffle.free.spectrum import Comparison, Spectrum, spectrum
 from reshuffle.free.weighted import Weighted
 
 __all__ = [
-    "Affine",
-    "Arcsine",
-    "Bernoulli",
     "Brown",
     "Certificate",
-    "Circular",
     "Comparison",
     "ConvergenceError",
     "Convolved",
-    "Corner",
     "Deconvolved",
-    "Discrete",
     "Expression",
-    "FreePoisson",
-    "FromCauchy",
-    "FromDensity",
-    "HaarUnitary",
-    "KestenMcKay",
-    "Law",
-    "MarchenkoPastur",
     "Pencil",
     "PlaneGrid",
-    "Projection",
-    "Pushforward",
-    "RDiagonal",
     "Resolved",
-    "Semicircle",
     "Spectrum",
-    "Uniform",
-    "Wachter",
     "Weighted",
     "add",
     "additive_power",
@@ -98,3 +60,4 @@ __all__ = [
     "subtract",
     "variables",
 ]
+__all__ += _laws

@@ -5,10 +5,9 @@ have many times.
 """
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial import Chebyshev
@@ -32,7 +31,7 @@ from reshuffle.free.moments import is_polynomial
 from reshuffle.free.progress import SINGLE_THREAD
 from reshuffle.free.solver.atoms import atoms as atoms_of
 from reshuffle.free.solver.continuation import ROUNDING, Resolved, follow, land
-from reshuffle.free.solver.system import State, System, sandwich, solve
+from reshuffle.free.solver.system import State, System, dense_solve, sandwich, solve
 from reshuffle.free.spectrum import Engine, require_invertible
 
 if TYPE_CHECKING:
@@ -43,8 +42,6 @@ DEEPEST = 3
 """The largest power of p - z whose kernel is computed; its words grow with it."""
 LONGEST = 12
 """Letters of the longest word that is still multiplied out."""
-
-PlanarAtoms = tuple[tuple[complex, float], ...]
 
 HEIGHT = 1e-3
 """Above the plane, in units of the pencil: where the path ends and the last steps begin."""
@@ -144,16 +141,14 @@ class Brown:
         self.expression = expression
         self._system = Hermitised(expression)
 
-    def _points(self, z: ArrayLike) -> tuple["Plane", tuple[int, ...]]:
+    def _points(self, z: ArrayLike) -> "Plane":
         points = complex_points("z", z)
-        return self._system.points(points.ravel()), points.shape
+        return Plane(*(field.reshape(points.shape) for field in self._system.points(points.ravel())))
 
     def resolve(self, z: ArrayLike) -> Resolved:
         """Return the density at z with error estimates and convergence flags."""
-        found, shape = self._points(z)
-        return Resolved(
-            found.density.reshape(shape), found.error.reshape(shape), found.converged.reshape(shape)
-        )
+        found = self._points(z)
+        return Resolved(found.density, found.error, found.converged)
 
     def density(self, z: ArrayLike) -> Real:
         """Return the density at z per unit of area, nan where it could not be found."""
@@ -161,13 +156,12 @@ class Brown:
 
     def potential_derivative(self, z: ArrayLike) -> Complex:
         """Return ``integral dmu(w)/(z - w)``, with the shape of z: ``tau((z - p)^-1)`` outside the spectrum."""
-        found, shape = self._points(z)
-        return found.potential.reshape(shape)
+        return self._points(z).potential
 
     def contains(self, z: ArrayLike) -> NDArray[np.bool_]:
         """Return whether z lies inside the support's interior, False where the solver failed."""
-        found, shape = self._points(z)
-        return np.asarray((found.depth > 1e-9 / self._system.factor) & found.converged).reshape(shape)
+        found = self._points(z)
+        return np.asarray((found.depth > 1e-9 / self._system.factor) & found.converged)
 
     def matrix(self, size: int, seed: int | None = 0) -> Complex:
         """Return the expression at random matrices of ``size``, drawn with ``seed``."""
@@ -193,8 +187,29 @@ class Brown:
 
     @cached_property
     def atoms(self) -> tuple[tuple[complex, float], ...]:
-        """Pairs (location, mass): points whose kernels, those of ``(p - z)^k``, have mass of their own."""
-        return planar_atoms(generated(self.expression), self.matrix)
+        """Pairs (location, mass): points where ``(p - z)^k`` has a kernel, for k so large that its mass stays.
+
+        Locations are eigenvalues that a matrix in general position repeats; masses are those of the atom at 0 of
+        ``|(p - z)^k|^2``, which are exact. Without atoms of its variables no expression has one (Mai, Speicher and
+        Weber, 2017), unless it is a number.
+        """
+        expression = generated(self.expression)
+        laws = expression.family.laws if expression.family else ()
+        if not any(law.atoms for law in laws) and set(expression.terms) - {()}:
+            return ()
+        eigenvalues = self.eigenvalues(SIZE)
+        scale = max(float(np.abs(eigenvalues).max()), 1e-300)
+        constant = [] if np.ndim(expression.constant) else [complex(expression.constant)]
+        places: list[complex] = []
+        for candidate in [*constant, *eigenvalues.tolist()]:
+            # Jordan blocks scatter the eigenvalues of a group.
+            group = eigenvalues[np.abs(eigenvalues - candidate) < 1e-3 * scale]
+            if len(group) >= 3 and not any(abs(place - candidate) < 3e-3 * scale for place in places):
+                given = [place for place in constant if abs(candidate - place) < 3e-3 * scale]
+                middle = given[0] if given else complex(np.mean(group))
+                places.append(complex(0.0) if abs(middle) < 1e-9 * scale else middle)
+        masses = [_kernel_mass(expression - place) for place in places]
+        return tuple((place, mass) for place, mass in zip(places, masses, strict=True) if mass > 0)
 
     @cached_property
     def is_radial(self) -> bool:
@@ -206,19 +221,14 @@ class Brown:
         z = radii[:, None] * ANGLES
         # In every direction z g(z) is the same number: the mass inside the circle.
         masses = self.potential_derivative(z) * z
-        spread = (
-            np.nanmax(masses.real, axis=1)
-            - np.nanmin(masses.real, axis=1)
-            + np.nanmax(np.abs(masses.imag), axis=1)
-        )
-        return bool(np.max(spread) < 1e-6)
+        spread = np.nanmax(masses.real, axis=1) - np.nanmin(masses.real, axis=1)
+        return bool(np.max(spread + np.nanmax(np.abs(masses.imag), axis=1)) < 1e-6)
 
     def _require_radial(self) -> None:
         if not self.is_radial:
             raise ValueError(
-                f"the Brown measure of {self.expression!r} changes under rotations, so that it has no"
-                f" radial profile;"
-                " use density(z) and grid()"
+                f"the Brown measure of {self.expression!r} changes under rotations, so that it has no radial"
+                " profile; use density(z) and grid()"
             )
 
     def radial_cdf(self, r: ArrayLike) -> Real:
@@ -257,7 +267,7 @@ class Brown:
         width, edge = 2 * (inside - outside), inside
         for reach in (1.0, 0.5, 0.2):
             points = edge + reach * width * (1.02 - np.cos(np.pi * (np.arange(24) + 0.5) / 24)) / 2
-            squares = self._points(points)[0].depth ** 2
+            squares = self._points(points).depth ** 2
             good = squares > 0
             if good.sum() < 16:
                 break
@@ -291,14 +301,9 @@ class Brown:
             raise ConvergenceError(
                 f"the Brown measure of {self.expression!r} has no density on a grid; see atoms"
             )
-        columns, rows = np.flatnonzero(inside.any(axis=0)), np.flatnonzero(inside.any(axis=1))
+        x, y = found.x[inside.any(axis=0)], found.y[inside.any(axis=1)]
         half_x, half_y = (found.x[1] - found.x[0]) / 2, (found.y[1] - found.y[0]) / 2
-        return (
-            float(found.x[columns[0]] - half_x),
-            float(found.x[columns[-1]] + half_x),
-            float(found.y[rows[0]] - half_y),
-            float(found.y[rows[-1]] + half_y),
-        )
+        return float(x[0] - half_x), float(x[-1] + half_x), float(y[0] - half_y), float(y[-1] + half_y)
 
     def plot(
         self, ax: "Axes | None" = None, *, sample: int | None = None, seed: int | None = 0, points: int = 60
@@ -331,42 +336,11 @@ class Brown:
         return f"Brown measure of {self.expression!r}, pencil {self._system.size} x {self._system.size}"
 
 
-def _joined(parts: list["Plane"]) -> "Plane":
-    return Plane(
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in Plane.__dataclass_fields__)
-    )
-
-
-def _hermitised(p: Expression) -> Expression:
-    """Return ``-[[0, p], [p*, 0]]``."""
-    if p.dimension == 1:
-        return block([[0, -p], [-p.adjoint(), 0]])
-    if not is_polynomial(p):
-        raise ValueError(
-            f"a Brown measure with matrices as coefficients needs a polynomial, but it is {p!r}; write the"
-            f" inverse entry by entry"
-        )
-    corner = np.array([[0.0, 1.0], [0.0, 0.0]])
-    one = np.eye(p.dimension)
-    upper = {
-        word: np.kron(corner, -value * one if not np.ndim(value) else -value)
-        for word, value in p.terms.items()
-    }
-    whole = Expression(upper, p.family)
-    return whole + whole.adjoint()
-
-
-@dataclass(frozen=True)
-class Plane:
+class Plane(NamedTuple):
     """Solutions at points z of the plane, each field of shape (points,).
 
-    Attributes
-    ----------
-    potential : complex
-        ``g(z) = d/dz`` of the logarithmic potential, ``tau((z - p)^-1)`` outside the spectrum.
-    density : the density of the Brown measure; error : its estimated error, inf where it failed.
-    depth : the imaginary part of the hermitised resolvent, zero outside the support.
-    converged : flags.
+    ``potential`` is d/dz of the logarithmic potential, ``tau((z - p)^-1)`` outside the spectrum; ``depth`` is the
+    imaginary part of the hermitised resolvent, zero outside the support; ``error`` that of the density, or inf.
     """
 
     potential: Complex
@@ -375,33 +349,46 @@ class Plane:
     error: Real
     converged: NDArray[np.bool_]
 
+    @classmethod
+    def of(
+        cls, potential: Complex, density: Real, depth: Real, error: Real, good: NDArray[np.bool_]
+    ) -> "Plane":
+        """Return what is known where a solution is good; a density within its error is zero."""
+        density = np.where(good, np.where(density > error, density, 0.0), np.nan)
+        potential = np.where(good, potential, complex(np.nan, np.nan))
+        return cls(potential, density, np.where(good, depth, np.nan), np.where(good, error, np.inf), good)
+
 
 class Hermitised(System):
-    """The joint system of ``(i e - [[0, z - p], [(z - p)*, 0]])^-1``, with z in the place of a base point.
-
-    Parameters
-    ----------
-    expression : p, of any kind.
-    """
+    """The joint system of ``(i e - [[0, z - p], [(z - p)*, 0]])^-1`` for any p; z takes the place of a base."""
 
     def __init__(self, expression: Expression):
-        engine = Engine(_hermitised(expression))
+        if expression.dimension == 1:
+            whole = block([[0, -expression], [-expression.adjoint(), 0]])
+        elif is_polynomial(expression):
+            corner, one = np.array([[0.0, 1.0], [0.0, 0.0]]), np.eye(expression.dimension)
+            upper = {
+                word: np.kron(corner, -value if np.ndim(value) else -value * one)
+                for word, value in expression.terms.items()
+            }
+            half = Expression(upper, expression.family)
+            whole = half + half.adjoint()
+        else:
+            raise ValueError(
+                f"a Brown measure with matrices as coefficients needs a polynomial, but it is {expression!r}; write"
+                f" the inverse entry by entry"
+            )
+        engine = Engine(whole)
         self.expression, self.factor = engine.expression, engine.pencil.factor
         self.corner, self.height = engine.pencil.corner, HEIGHT
-        family = self.expression.family
-        laws = (
-            [law / scale for law, scale in zip(family.laws, engine.pencil.scales, strict=True)]
-            if family
-            else []
-        )
-        super().__init__(engine.pencil.coefficients, laws, engine.direction)
+        super().__init__(engine.pencil.coefficients, engine.laws, engine.direction)
         # Where z is complex, the words of z - p and those of its adjoint differ: no block is symmetric.
-        half = self.corner // 2
+        middle = self.corner // 2
         self.above, self.below = (np.zeros((self.size, self.size)) for _ in range(2))
-        self.above[:half, half : self.corner] = np.eye(half)
-        self.below[half : self.corner, :half] = np.eye(half)
+        self.above[:middle, middle : self.corner] = np.eye(middle)
+        self.below[middle : self.corner, :middle] = np.eye(middle)
         self.sides = np.zeros(self.size)
-        self.sides[:half], self.sides[half : self.corner] = 1.0, -1.0
+        self.sides[:middle], self.sides[middle : self.corner] = 1.0, -1.0
 
     def _layout(self, ranks: Any) -> None:
         self.symmetric = False
@@ -446,23 +433,14 @@ class Hermitised(System):
     def solve(self, state: State, right: Complex, value: Complex, gradient: Complex) -> Complex:
         """Return x with ``(1 - D) x = right`` and ``gradient . x = -value``: on the plane itself 1 - D is singular.
 
-        There the two diagonal blocks may be scaled by inverse numbers; that their traces are equal picks
-        one solution.
-        ``right`` has shape (points, sides, unknowns), ``value`` (points, sides).
+        There the two diagonal blocks may be scaled by inverse numbers; that their traces are equal picks one
+        solution. ``right`` has shape (points, sides, unknowns), ``value`` (points, sides).
         """
         size = np.maximum(np.linalg.norm(gradient, axis=1), 1e-300)[:, None]
         row = gradient / size
         column = row.conj()
         matrix = np.eye(self.unknowns) - self.jacobian(state) + column[:, :, None] * row[:, None, :]
-        sides = right - (value / size)[:, :, None] * column[:, None, :]
-        failed = np.asarray(~(np.isfinite(matrix).all(axis=(1, 2)) & np.isfinite(sides).all(axis=(1, 2))))
-        matrix[failed], sides[failed] = np.eye(self.unknowns), np.nan
-        columns = sides.transpose(0, 2, 1)
-        try:
-            answer = np.linalg.solve(matrix, columns)
-        except np.linalg.LinAlgError:
-            answer = np.linalg.pinv(matrix) @ columns
-        return np.asarray(answer.transpose(0, 2, 1))
+        return dense_solve(matrix, right - (value / size)[:, :, None] * column[:, None, :])
 
     def points(self, z: Complex) -> Plane:
         """Return the solutions at points z (points,)."""
@@ -471,12 +449,12 @@ class Hermitised(System):
             start, reached = self._above(z, together)
             cuts = range(0, max(len(z), 1), together)
             parts = [self._points(*(a[k : k + together] for a in (z, start, reached))) for k in cuts]
-            found = _joined(parts)
+            found = Plane(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
             lost = np.flatnonzero(~found.converged)
             if len(lost):
                 again = self._lifted(z[lost], start[lost], reached[lost])
-                for name in Plane.__dataclass_fields__:
-                    getattr(found, name)[lost] = getattr(again, name)
+                for whole, part in zip(found, again, strict=True):
+                    whole[lost] = part
         return found
 
     def _above(self, z: Complex, together: int) -> tuple[Complex, NDArray[np.bool_]]:
@@ -497,10 +475,8 @@ class Hermitised(System):
                 near = known[cKDTree(places).query(wanted, k=NEIGHBOURS)[1]]
                 steps = z[near] - z[level][:, None]
                 # The plane through the neighbours, at the point itself.
-                weights = np.linalg.pinv(np.stack([np.ones(steps.shape), steps.real, steps.imag], axis=2))[
-                    :, 0
-                ]
-                guess = np.einsum("nk,nku->nu", weights, unknowns[near])
+                affine = np.stack([np.ones(steps.shape), steps.real, steps.imag], axis=2)
+                guess = np.einsum("nk,nku->nu", np.linalg.pinv(affine)[:, 0], unknowns[near])
                 spread = WITHIN * np.linalg.norm(unknowns[near] - guess[:, None], axis=2).max(axis=1)
                 for k in range(0, len(level), together):
                     part = slice(k, k + together)
@@ -508,9 +484,9 @@ class Hermitised(System):
                     unknowns[level[part]], reached[level[part]] = solved.unknowns, solved.converged
             waiting = level[~reached[level]]
             for k in range(0, len(waiting), together):
-                solved = follow(self, z[waiting[k : k + together]], self.corner)
-                unknowns[waiting[k : k + together]] = solved.unknowns
-                reached[waiting[k : k + together]] = solved.converged
+                chosen = waiting[k : k + together]
+                solved = follow(self, z[chosen], self.corner)
+                unknowns[chosen], reached[chosen] = solved.unknowns, solved.converged
         return unknowns, reached
 
     def _lifted(self, z: Complex, start: Complex, reached: NDArray[np.bool_]) -> Plane:
@@ -519,25 +495,8 @@ class Hermitised(System):
         In a hole all of the resolvent vanishes, and the unknowns are infinite. The error is the difference
         of the two; the answer is extrapolated, and is closer.
         """
-        far, near = self._lowered(z, start, reached)
-        # Outside the support the depth is in proportion to the height, and the rest moves with its square.
-        outside = np.abs(near.depth / far.depth - 0.5) < 0.1
-        weight = np.where(outside, 1 / 3, 1.0)
-        density, potential = (
-            a + weight * (a - b) for a, b in ((near.density, far.density), (near.potential, far.potential))
-        )
-        error = np.abs(near.density - far.density) + near.error
-        good = near.converged & far.converged & (error < 1e-3 / self.factor**2)
-        density = np.where(good, np.where(density > error, density, 0.0), np.nan)
-        potential = np.where(good, potential, complex(np.nan, np.nan))
-        depth = np.where(good, np.where(outside, 0.0, 2 * near.depth - far.depth), np.nan)
-        return Plane(potential, density, depth, np.where(good, error, np.inf), good)
-
-    def _lowered(self, z: Complex, start: Complex, reached: NDArray[np.bool_]) -> list[Plane]:
-        """Return the solutions at twice the lowest height and at the lowest, by steps down from the usual one.
-
-        In a hole the unknowns are nearly powers of the height. What gets lost is followed from the top.
-        """
+        # By steps down to twice the lowest height and to the lowest. In a hole the unknowns are nearly powers of
+        # the height; what gets lost is followed from the top.
         self.height = HEIGHT
         with np.errstate(all="ignore"):
             state = self.evaluate(self.base(z, np.zeros(len(z))), start)
@@ -560,7 +519,16 @@ class Hermitised(System):
                     solved = follow(self, z[~there], self.corner)
                     unknowns[~there], there[~there] = solved.unknowns, solved.converged
                 found.append(self._differentiated(z, unknowns, there))
-        return found
+        far, near = found
+        # Outside the support the depth is in proportion to the height, and the rest moves with its square.
+        outside = np.abs(near.depth / far.depth - 0.5) < 0.1
+        weight = np.where(outside, 1 / 3, 1.0)
+        density, potential = (
+            a + weight * (a - b) for a, b in ((near.density, far.density), (near.potential, far.potential))
+        )
+        error = np.abs(near.density - far.density) + near.error
+        good = near.converged & far.converged & (error < 1e-3 / self.factor**2)
+        return Plane.of(potential, density, np.where(outside, 0.0, 2 * near.depth - far.depth), error, good)
 
     def _points(self, z: Complex, start: Complex, reached: NDArray[np.bool_]) -> Plane:
         """Return the solutions on the plane, from unknowns above it."""
@@ -568,24 +536,9 @@ class Hermitised(System):
         with np.errstate(all="ignore"):
             lifted = self._entry(self.evaluate(self.base(z, np.zeros(len(z))), start).resolvent)
         self.height = 0.0
-        unknowns, moved = self._landed(z, start)
-        landed = self._differentiated(z, unknowns, reached & np.isfinite(moved))
-        # The path to the plane is short: what is far from where it started is another solution.
-        near = np.abs(landed.potential - lifted) < 0.1 * (np.abs(lifted) + 1 / self.factor)
-        good = reached & landed.converged & near & (moved < 1e-6) & (landed.depth > -1e-6 / self.factor)
-        error = landed.error + np.where(good, moved, np.inf) * (np.abs(landed.density) + 1 / self.factor**2)
-        density = np.where(good, np.where(landed.density > error, landed.density, 0.0), np.nan)
-        potential = np.where(good, landed.potential, complex(np.nan, np.nan))
-        return Plane(
-            potential, density, np.where(good, landed.depth, np.nan), np.where(good, error, np.inf), good
-        )
-
-    def _landed(self, z: Complex, unknowns: Complex) -> tuple[Complex, Real]:
-        """Return the unknowns on the plane, by Newton's method, and how far its last step went."""
-        base = self.base(z, np.zeros(len(z)))
-        x = np.where(np.isfinite(unknowns), unknowns, 0.0)
-        last = np.full(len(z), np.inf)
-        open_ = np.arange(len(z))
+        base, x = self.base(z, np.zeros(len(z))), np.where(np.isfinite(start), start, 0.0)
+        # Newton's method, and how far its last step went.
+        moved, open_ = np.full(len(z), np.inf), np.arange(len(z))
         with np.errstate(all="ignore"):
             for _ in range(STEPS):
                 progress.step()
@@ -594,11 +547,17 @@ class Hermitised(System):
                 right = (state.image - x[open_])[:, None]
                 change = self.solve(state, right, value[:, None], gradient)[:, 0]
                 x[open_] = x[open_] + np.where(np.isfinite(change), change, 0.0)
-                last[open_] = np.linalg.norm(change, axis=1) / (1 + np.linalg.norm(x[open_], axis=1))
-                open_ = open_[last[open_] >= 1e-13]
+                moved[open_] = np.linalg.norm(change, axis=1) / (1 + np.linalg.norm(x[open_], axis=1))
+                open_ = open_[moved[open_] >= 1e-13]
                 if not len(open_):
                     break
-        return x, np.where(np.isfinite(last), last, np.inf)
+        moved = np.where(np.isfinite(moved), moved, np.inf)
+        landed = self._differentiated(z, x, reached & np.isfinite(moved))
+        # The path to the plane is short: what is far from where it started is another solution.
+        near = np.abs(landed.potential - lifted) < 0.1 * (np.abs(lifted) + 1 / self.factor)
+        good = reached & landed.converged & near & (moved < 1e-6) & (landed.depth > -1e-6 / self.factor)
+        error = landed.error + np.where(good, moved, np.inf) * (np.abs(landed.density) + 1 / self.factor**2)
+        return Plane.of(landed.potential, landed.density, landed.depth, error, good)
 
     def _differentiated(self, z: Complex, unknowns: Complex, good: NDArray[np.bool_]) -> Plane:
         """Return potential and density, whose derivatives in z are those of an implicit function."""
@@ -607,21 +566,17 @@ class Hermitised(System):
             _, gradient = self.imbalance(state)
             directions = -np.array([self.above + self.below, 1j * (self.above - self.below)]) / self.factor
             right = np.stack([self.shift_tangent(state, step) for step in directions], axis=1)
-            shifts = -np.einsum(
-                "nij,sjk,nki,i->ns", state.resolvent, directions, state.resolvent, self.sides, optimize=True
-            )
+            g = state.resolvent
+            shifts = -np.einsum("nij,sjk,nki,i->ns", g, directions, g, self.sides, optimize=True)
             changes = self.solve(state, right, shifts, gradient)
-            moved = [
-                self._entry(self.resolvent_tangent(state, step, changes[:, k]))
-                for k, step in enumerate(directions)
-            ]
-            density = (moved[0] + 1j * moved[1]).real / (2 * np.pi)
+            x, y = (self.resolvent_tangent(state, step, changes[:, k]) for k, step in enumerate(directions))
+            density = (self._entry(x) + 1j * self._entry(y)).real / (2 * np.pi)
         half = self.corner // 2
-        depth = -np.einsum("nii->n", state.resolvent[:, :half, :half]).imag / half / self.factor
-        size = np.abs(state.resolvent[:, : self.corner, : self.corner]).max(axis=(1, 2)) / self.factor
+        depth = -np.einsum("nii->n", g[:, :half, :half]).imag / half / self.factor
+        size = np.abs(g[:, : self.corner, : self.corner]).max(axis=(1, 2)) / self.factor
         finite = np.isfinite(density) & good
         error = 10 * ROUNDING * (np.abs(density) + size**2)
-        return Plane(self._entry(state.resolvent), density, depth, np.where(finite, error, np.inf), finite)
+        return Plane(self._entry(g), density, depth, np.where(finite, error, np.inf), finite)
 
     def _entry(self, resolvent: Complex) -> Complex:
         """Return ``-tau(G_21)``, which is ``tau((z - p)* ((z - p)(z - p)* + e^2)^-1)``."""
@@ -629,46 +584,7 @@ class Hermitised(System):
         return np.asarray(-np.einsum("nii->n", resolvent[:, half : self.corner, :half]) / half / self.factor)
 
 
-def planar_atoms(expression: Expression, matrix: Callable[[int], Complex]) -> PlanarAtoms:
-    """Return pairs (location, mass) of the points where ``(p - z)^k`` has a kernel.
-
-    Locations are repeated eigenvalues of one matrix in general position; masses are those of the atom at 0 of
-    ``|(p - z)^k|^2``, which are exact. The power is raised until the mass stays.
-
-    Parameters
-    ----------
-    expression : p; matrix : size -> p at random matrices.
-    """
-    laws = expression.family.laws if expression.family else ()
-    if not any(law.atoms for law in laws) and set(expression.terms) - {()}:
-        # Without atoms of its variables no expression has one (Mai, Speicher and Weber, 2017), unless it
-        # is a number.
-        return ()
-    found = []
-    for place in _repeated(np.linalg.eigvals(matrix(SIZE)), expression):
-        mass = _mass(expression - place)
-        if mass > 0:
-            found.append((place, mass))
-    return tuple(found)
-
-
-def _repeated(eigenvalues: Complex, expression: Expression) -> list[complex]:
-    """Return the middles of groups of at least three eigenvalues; Jordan blocks scatter them."""
-    scale = max(float(np.abs(eigenvalues).max()), 1e-300)
-    constant = expression.constant
-    candidates = [] if np.ndim(constant) else [complex(constant)]
-    candidates += [complex(value) for value in eigenvalues]
-    places: list[complex] = []
-    for candidate in candidates:
-        group = eigenvalues[np.abs(eigenvalues - candidate) < 1e-3 * scale]
-        if len(group) >= 3 and not any(abs(place - candidate) < 3e-3 * scale for place in places):
-            given = abs(candidate - candidates[0]) < 3e-3 * scale and not np.ndim(constant)
-            middle = candidates[0] if given else complex(np.mean(group))
-            places.append(complex(0.0) if abs(middle) < 1e-9 * scale else middle)
-    return places
-
-
-def _mass(moved: Expression) -> float:
+def _kernel_mass(moved: Expression) -> float:
     """Return the mass of the kernel of the highest power that is computed."""
     last, power = -1.0, Expression({(): 1}, moved.family)
     for _ in range(DEEPEST):

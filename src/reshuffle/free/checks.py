@@ -47,28 +47,17 @@ def number(
 
 
 def location(name: str, value: float) -> float:
-    """Return ``value`` as a float whose square and cube are numbers too, so that no formula overflows.
-
-    >>> location("low", -2)
-    -2.0
-    """
+    """Return ``value`` as a float whose square and cube are numbers too, so that no formula overflows."""
     return number(name, value, low=-LARGEST, high=LARGEST)
 
 
 def size(name: str, value: float, smallest: float = SMALLEST, largest: float = LARGEST) -> float:
-    """Return ``value`` as a float > 0, neither so small nor so large that formulas under- or overflow.
-
-    >>> size("variance", 2)
-    2.0
-    """
+    """Return ``value`` as a float > 0, neither so small nor so large that formulas under- or overflow."""
     return number(name, value, low=smallest, high=largest)
 
 
 def require_width(name: str, low: float, high: float) -> None:
-    """Raise where ``[low, high]`` is too narrow for numbers inside of it to be distinguished.
-
-    >>> require_width("Uniform(0, 1)", 0.0, 1.0)
-    """
+    """Raise where ``[low, high]`` is too narrow for numbers inside of it to be distinguished."""
     if not high - low >= max(SMALLEST, NARROWEST * max(abs(low), abs(high))):
         raise ValueError(
             f"{name} lives on [{low:.17g}, {high:.17g}], which is narrower than {NARROWEST:g} of its distance from"
@@ -77,11 +66,7 @@ def require_width(name: str, low: float, high: float) -> None:
 
 
 def count(name: str, value: int, low: int = 1) -> int:
-    """Return ``value`` as an integer of at least ``low``.
-
-    >>> count("size", 3)
-    3
-    """
+    """Return ``value`` as an integer of at least ``low``."""
     if not is_whole(value) or value < low:
         raise ValueError(
             f"{name} must be an integer >= {low}, but it is {value!r}; pass a larger whole number"
@@ -99,35 +84,24 @@ def is_whole(value: Any) -> bool:
 
 
 def real_points(name: str, value: ArrayLike) -> Real:
-    """Return ``value`` as an array of finite floats, any shape.
-
-    >>> real_points("t", [0, 1]).tolist()
-    [0.0, 1.0]
-    """
-    points = np.asarray(value)
-    if np.iscomplexobj(points):
+    """Return ``value`` as an array of finite floats, any shape."""
+    if np.iscomplexobj(np.asarray(value)):
         raise TypeError(f"{name} must be real, but it is a complex array; use cauchy for complex points")
-    points = _numbers(name, points, np.float64)
-    refuse_infinite(name, points)
-    return points
+    return _numbers(name, value, np.float64)
 
 
 def complex_points(name: str, value: ArrayLike) -> Complex:
-    """Return ``value`` as an array of finite complex numbers, any shape.
-
-    >>> complex_points("z", 1j).item()
-    1j
-    """
-    points = _numbers(name, value, np.complex128)
-    refuse_infinite(name, points)
-    return points
+    """Return ``value`` as an array of finite complex numbers, any shape."""
+    return _numbers(name, value, np.complex128)
 
 
 def _numbers(name: str, value: ArrayLike, kind: type) -> NDArray[Any]:
     try:
-        return np.asarray(value).astype(kind)
+        points: NDArray[Any] = np.asarray(value).astype(kind)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be a number or an array of numbers, but it is {value!r}") from None
+    refuse_infinite(name, points)
+    return points
 
 
 def refuse_infinite(name: str, points: NDArray[Any]) -> None:
@@ -141,11 +115,7 @@ def refuse_infinite(name: str, points: NDArray[Any]) -> None:
 
 
 def probabilities(name: str, value: ArrayLike) -> Real:
-    """Return ``value`` as an array of numbers in [0, 1].
-
-    >>> probabilities("q", 0.5).item()
-    0.5
-    """
+    """Return ``value`` as an array of numbers in [0, 1]."""
     points = real_points(name, value)
     if points.size and (points.min() < 0 or points.max() > 1):
         worst = points.flat[int(np.argmax(np.abs(points - 0.5)))]
@@ -156,11 +126,7 @@ def probabilities(name: str, value: ArrayLike) -> Real:
 
 
 def weights(name: str, value: ArrayLike) -> Real:
-    """Return ``value`` as non-negative weights that sum to one.
-
-    >>> weights("weights", [0.25, 0.75]).tolist()
-    [0.25, 0.75]
-    """
+    """Return ``value`` as non-negative weights that sum to one."""
     result = np.atleast_1d(real_points(name, value))
     if not result.size:
         raise ValueError(f"{name} must hold at least one number, but it is {value!r}; a law needs a point")

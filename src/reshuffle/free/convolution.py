@@ -6,12 +6,11 @@ fixed point: solved at any point, with its support, atoms and measure.
 
 import itertools
 import math
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,7 +54,7 @@ def add(*laws: Law) -> Law:
     >>> [round(x, 8) for x in free.add(free.Bernoulli(), free.Bernoulli()).support[0]]
     [-2.0, 2.0]
     """
-    return Convolved(_laws(laws), [1.0] * len(laws), product=False)
+    return Convolved(laws, [1.0] * len(laws), product=False)
 
 
 def multiply(*laws: Law) -> Law:
@@ -79,7 +78,7 @@ def multiply(*laws: Law) -> Law:
     >>> free.multiply(law, law).moments(4).round(9)
     array([ 1.,  3., 12., 55.])
     """
-    return Convolved(_positive(laws), [1.0] * len(laws), product=True)
+    return Convolved(laws, [1.0] * len(laws), product=True)
 
 
 def gram(sigma: Law, ratio: float) -> Law:
@@ -130,7 +129,7 @@ def additive_power(law: Law, times: float) -> Law:
     >>> free.additive_power(free.Bernoulli(), 1.5).atoms
     ((-1.5, 0.25), (1.5, 0.25))
     """
-    return Convolved(_laws((law,)), [number("times", times, low=1.0, high=1e6)], product=False)
+    return Convolved([law], [number("times", times, low=1.0, high=1e6)], product=False)
 
 
 def multiplicative_power(law: Law, times: float) -> Law:
@@ -154,7 +153,7 @@ def multiplicative_power(law: Law, times: float) -> Law:
     >>> round(low, 8), round(high, 8)
     (0.0, 6.75)
     """
-    return Convolved(_positive((law,)), [number("times", times, low=1.0, high=1e3)], product=True)
+    return Convolved([law], [number("times", times, low=1.0, high=1e3)], product=True)
 
 
 def compress(law: Law, rank: float) -> Law:
@@ -182,34 +181,6 @@ def compress(law: Law, rank: float) -> Law:
     return additive_power(law, 1 / t).affine(t)
 
 
-def _laws(laws: tuple[Law, ...]) -> tuple[Law, ...]:
-    if not laws:
-        raise TypeError(
-            "a convolution needs at least one law, but there is none; pass laws such as Semicircle()"
-        )
-    for law in laws:
-        if not isinstance(law, Law):
-            raise TypeError(
-                f"a convolution needs laws such as Semicircle(), "
-                f"but one is {law!r}; wrap points in Discrete(points)"
-            )
-    return laws
-
-
-def _positive(laws: tuple[Law, ...]) -> tuple[Law, ...]:
-    for law in _laws(laws):
-        if law.hull[0] < 0:
-            raise ValueError(
-                f"a free product needs laws on x >= 0, but one is {law!r}, which reaches down to"
-                f" {law.hull[0]:g}; for other variables write the expression, such as spectrum(x * y * x)"
-            )
-        if law.scale == 0:
-            raise ValueError(
-                f"a free product needs laws that are not the point 0, but one is {law!r}; the product would be 0"
-            )
-    return laws
-
-
 class Convolved(SolvedLaw):
     """The free convolution of laws that enter t_j times each, t_j >= 1 and real: a sum, or a product.
 
@@ -227,18 +198,33 @@ class Convolved(SolvedLaw):
     """
 
     def __init__(self, laws: Sequence[Law], weights: Sequence[float], *, product: bool):
+        if not laws:
+            raise TypeError(
+                "a convolution needs at least one law, but there is none; pass laws such as Semicircle()"
+            )
+        for law in laws:
+            if not isinstance(law, Law):
+                raise TypeError(
+                    f"a convolution needs laws such as Semicircle(), "
+                    f"but one is {law!r}; wrap points in Discrete(points)"
+                )
+            if product and law.hull[0] < 0:
+                raise ValueError(
+                    f"a free product needs laws on x >= 0, but one is {law!r}, which reaches down to"
+                    f" {law.hull[0]:g}; for other variables write the expression, such as spectrum(x * y * x)"
+                )
+            if product and law.scale == 0:
+                raise ValueError(
+                    f"a free product needs laws that are not the point 0, but one is {law!r}; it would be 0"
+                )
         self.laws, self.weights, self.product = tuple(laws), tuple(float(t) for t in weights), product
         # In units in which every mean is one (of sums: every scale), so that high powers stay numbers.
         sizes = [float(law.moments(1)[0]) if product else law.scale or 1.0 for law in self.laws]
         self._unit = self._together(sizes) if product else max(sizes)
         scaled = [law / (size if product else self._unit) for law, size in zip(self.laws, sizes, strict=True)]
-        self._system: WeightedLaws
-        if product:
-            spread = sum(t * float(law.cumulants(2)[1]) for law, t in zip(scaled, self.weights, strict=True))
-            self._system = Products(scaled, self.weights, 1 + spread)
-        else:
-            norm = sum(t * law.scale for law, t in zip(scaled, self.weights, strict=True)) or 1.0
-            self._system = Sums(scaled, self.weights, norm)
+        spreads = [float(law.cumulants(2)[1]) if product else law.scale for law in scaled]
+        total = sum(t * spread for t, spread in zip(self.weights, spreads, strict=True))
+        self._system = WeightedLaws(scaled, self.weights, 1 + total if product else total or 1.0, product)
 
     def _together(self, values: Sequence[float]) -> float:
         """Return ``prod v_j^t_j`` or ``sum t_j v_j``."""
@@ -277,35 +263,28 @@ class Convolved(SolvedLaw):
         Belinschi (2003).
         """
         found: dict[float, float] = {}
-        zero = (
-            max((m for law in self.laws for x, m in law.atoms if x == 0), default=0.0)
-            if self.product
-            else 0.0
-        )
-        if zero:
+        zero = max((m for law in self.laws for x, m in law.atoms if x == 0), default=0.0)
+        if self.product and zero:
             found[0.0] = zero
-        for choice in itertools.product(
-            *(self._heavy(law, t) for law, t in zip(self.laws, self.weights, strict=True))
-        ):
+        missing = [
+            t * (1 - max((m for _, m in law.atoms), default=0.0))
+            for law, t in zip(self.laws, self.weights, strict=True)
+        ]
+        # Those that can make an atom with the heaviest of all others; at 0 a product has been dealt with.
+        heavy = [
+            [
+                (x, m)
+                for x, m in law.atoms
+                if t * (1 - m) + sum(missing[:j] + missing[j + 1 :]) < 1 and not (self.product and x == 0)
+            ]
+            for j, (law, t) in enumerate(zip(self.laws, self.weights, strict=True))
+        ]
+        for choice in itertools.product(*heavy):
             mass = 1 - math.fsum(t * (1 - m) for (_, m), t in zip(choice, self.weights, strict=True))
             if mass > 1e-12:
                 place = self._together([x for x, _ in choice])
                 found[place] = found.get(place, 0.0) + mass
         return tuple(sorted(found.items()))
-
-    def _heavy(self, law: Law, weight: float) -> list[tuple[float, float]]:
-        """Return the atoms that can make one of the convolution, those at 0 of a product left out."""
-        others = sum(
-            t * (1 - max((m for _, m in other.atoms), default=0.0)) for other, t in self._others(law, weight)
-        )
-        return [
-            (x, m) for x, m in law.atoms if weight * (1 - m) + others < 1 and not (self.product and x == 0)
-        ]
-
-    def _others(self, law: Law, weight: float) -> list[tuple[Law, float]]:
-        pairs = list(zip(self.laws, self.weights, strict=True))
-        pairs.remove((law, weight))
-        return pairs
 
     def _seeds(self) -> Real:
         """Return 300 quantiles of the law as it is seen from above: edges are sought around them."""
@@ -373,8 +352,7 @@ class Convolved(SolvedLaw):
         return f"Convolved({sign.join(parts)})"
 
 
-@dataclass(frozen=True)
-class LawsState:
+class LawsState(NamedTuple):
     """One evaluation of the map: what is subtracted from z, the resolvent, the next unknowns and their slopes."""
 
     subtracted: Complex
@@ -390,17 +368,26 @@ class WeightedLaws:
     Every law is known through ``K_j(z) = z - 1/G_j(z)``, and so is what they make together: ``G = 1/(z - K)``. The
     subordinated points zeta_j are where ``K_j`` is evaluated. A `FixedPoint` of the solver, of size one.
 
+    Sums: ``K = sum_j t_j K_j(zeta_j)`` with ``zeta_j = z - K + K_j``; the unknowns are the K_j. For two laws
+    these are the subordination functions of Biane (1998) and of Belinschi and Bercovici (2007); for one law of
+    multiplicity t the power of Nica and Speicher (1996).
+
+    Products: ``K = prod_j K_j(zeta_j)^t_j`` with ``zeta_j = z K_j / K``, on the half-line; the unknowns are
+    ``log K_j``. With ``eta(1/z) = K(z)/z`` this is ``eta^-1(m)/m = prod_j (eta_j^-1(m)/m)^t_j``, S-transforms that
+    multiply (Voiculescu, 1987). For two laws the plain iteration is that of Belinschi and Bercovici (2007).
+
     Parameters
     ----------
     laws : the mu_j; weights : the t_j, as many; norm : of what they make together, in the units of z.
+    product : True for products, False for sums.
     """
 
     size = 1
     direct = True
 
-    def __init__(self, laws: Sequence[Law], weights: Sequence[float], norm: float):
+    def __init__(self, laws: Sequence[Law], weights: Sequence[float], norm: float, product: bool):
         self.laws, self.weights, self.norm = tuple(laws), np.asarray(weights, dtype=float), norm
-        self.unknowns = len(self.laws)
+        self.unknowns, self.product = len(self.laws), product
 
     def base(self, z: Complex, height: Complex) -> Complex:
         """Return ``z + i height``, shape (points, 1, 1)."""
@@ -411,31 +398,17 @@ class WeightedLaws:
         means = np.array([law.moments(1)[0] for law in self.laws], dtype=complex)
         return np.tile(self._unknown(means), (points, 1))
 
-    @abstractmethod
-    def _combined(self, unknowns: Complex) -> Complex:
-        """Return K (points,) from the unknowns (points, laws)."""
-
-    @abstractmethod
-    def _subordinated(self, z: Complex, unknowns: Complex) -> Complex:
-        """Return the subordinated points zeta_j (points, laws)."""
-
-    @abstractmethod
     def _unknown(self, k: Complex) -> Complex:
-        """Return the unknown that represents a value of K_j."""
-
-    @abstractmethod
-    def _derivatives(self, state: LawsState, z: Complex | None = None) -> Complex:
-        """Return ``dimage_j/dzeta_j`` times the derivative of zeta_j in its unknown, or in z, (points, laws)."""
-
-    @abstractmethod
-    def _combined_tangent(self, state: LawsState, unknowns: Complex) -> Complex:
-        """Return the derivative of K along the unknowns, (points,)."""
+        # With a cut in the upper half-plane, where no K_j is.
+        return np.asarray(np.log(1j * k) - 0.5j * np.pi) if self.product else k
 
     def evaluate(self, base: Complex, unknowns: Complex) -> LawsState:
         """Return the map at ``unknowns`` (points, laws)."""
-        z = base[:, 0, 0]
-        k = self._combined(unknowns)
-        points = self._subordinated(z, unknowns)
+        z, total = base[:, 0, 0], unknowns @ self.weights
+        if self.product:
+            k, points = np.exp(total), z[:, None] * np.exp(unknowns - total[:, None])
+        else:
+            k, points = total, (z - total)[:, None] + unknowns
         images, slopes = np.empty_like(points), np.empty_like(points)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             for j, law in enumerate(self.laws):
@@ -443,6 +416,12 @@ class WeightedLaws:
                 images[:, j] = points[:, j] - 1 / g
                 slopes[:, j] = 1 + law._cauchy_derivative(points[:, j]) / g**2
             return LawsState(k, (1 / (z - k))[:, None, None], self._unknown(images), points, slopes)
+
+    def _derivatives(self, state: LawsState) -> Complex:
+        """Return ``dimage_j/dzeta_j`` times the derivative of zeta_j in its unknown, (points, laws)."""
+        return np.asarray(
+            state.points * state.slopes * np.exp(-state.image) if self.product else state.slopes
+        )
 
     def jacobian(self, state: LawsState) -> Complex:
         """Return the derivative of the map, (points, laws, laws)."""
@@ -456,59 +435,12 @@ class WeightedLaws:
         """Return the derivative of the map as ``base`` moves along ``direction``, (points, laws)."""
         z = state.subtracted + 1 / state.resolvent[:, 0, 0]
         moved = np.broadcast_to(np.asarray(direction).reshape(-1, 1), (len(z), 1))
-        return np.asarray(moved * self._derivatives(state, z))
+        slopes = self._derivatives(state)
+        return np.asarray(moved * (slopes / z[:, None] if self.product else slopes))
 
     def resolvent_tangent(self, state: LawsState, direction: Any, unknowns: Complex) -> Complex:
         """Return the derivative of G as ``base`` moves along ``direction`` and the unknowns along theirs."""
+        total = unknowns @ self.weights
+        moved = state.subtracted * total if self.product else total
         change = np.zeros_like(state.resolvent) + direction
-        return np.asarray(
-            -(state.resolvent**2) * (change - self._combined_tangent(state, unknowns)[:, None, None])
-        )
-
-
-class Sums(WeightedLaws):
-    """``K = sum_j t_j K_j(zeta_j)`` with ``zeta_j = z - K + K_j``; the unknowns are the K_j.
-
-    For two laws these are the subordination functions of Biane (1998) and of Belinschi and Bercovici (2007); for
-    one law of multiplicity t the power of Nica and Speicher (1996).
-    """
-
-    def _combined(self, unknowns: Complex) -> Complex:
-        return np.asarray(unknowns @ self.weights)
-
-    def _subordinated(self, z: Complex, unknowns: Complex) -> Complex:
-        return np.asarray((z - self._combined(unknowns))[:, None] + unknowns)
-
-    def _unknown(self, k: Complex) -> Complex:
-        return k
-
-    def _derivatives(self, state: LawsState, z: Complex | None = None) -> Complex:
-        return state.slopes
-
-    def _combined_tangent(self, state: LawsState, unknowns: Complex) -> Complex:
-        return np.asarray(unknowns @ self.weights)
-
-
-class Products(WeightedLaws):
-    """``K = prod_j K_j(zeta_j)^t_j`` with ``zeta_j = z K_j / K``, on the half-line; the unknowns are ``log K_j``.
-
-    With ``eta(1/z) = K(z)/z`` this is ``eta^-1(m)/m = prod_j (eta_j^-1(m)/m)^t_j``, S-transforms that multiply
-    (Voiculescu, 1987). For two laws the plain iteration of the map is that of Belinschi and Bercovici (2007).
-    """
-
-    def _combined(self, unknowns: Complex) -> Complex:
-        return np.asarray(np.exp(unknowns @ self.weights))
-
-    def _subordinated(self, z: Complex, unknowns: Complex) -> Complex:
-        return np.asarray(z[:, None] * np.exp(unknowns - (unknowns @ self.weights)[:, None]))
-
-    def _unknown(self, k: Complex) -> Complex:
-        # With a cut in the upper half-plane, where no K_j is.
-        return np.asarray(np.log(1j * k) - 0.5j * np.pi)
-
-    def _derivatives(self, state: LawsState, z: Complex | None = None) -> Complex:
-        logarithmic = np.asarray(state.points * state.slopes * np.exp(-state.image))
-        return logarithmic if z is None else np.asarray(logarithmic / z[:, None])
-
-    def _combined_tangent(self, state: LawsState, unknowns: Complex) -> Complex:
-        return np.asarray(state.subtracted * (unknowns @ self.weights))
+        return np.asarray(-(state.resolvent**2) * (change - moved[:, None, None]))

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from numbers import Number
-from typing import Any, NamedTuple, Union, overload
+from typing import Any, NamedTuple, TypeVar, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.free.checks import Real, count, is_whole
-from reshuffle.free.laws import Element, Law, Pushforward
+from reshuffle.free.laws import Law, Pushforward
+from reshuffle.free.laws.elements import Element
 
 Coefficient = Any
 """A number, or a square matrix of numbers."""
@@ -97,7 +98,7 @@ class Expression:
     __array_ufunc__ = None
 
     def __init__(self, terms: Mapping[Word, Coefficient], family: Family | None):
-        self.terms = {word: value for word, value in terms.items() if is_nonzero(value)}
+        self.terms = {w: c for w, c in terms.items() if (np.any(c) if is_matrix(c) else c != 0)}
         self.family = family
 
     @cached_property
@@ -120,7 +121,11 @@ class Expression:
     @cached_property
     def key(self) -> frozenset[Any]:
         """The hashable form that equality compares."""
-        return frozenset((word, key_of(value)) for word, value in self.terms.items())
+        numbers = {
+            word: (value.shape, np.asarray(value, dtype=complex).tobytes()) if np.ndim(value) else value
+            for word, value in self.terms.items()
+        }
+        return frozenset(numbers.items())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Expression) and self.key == other.key
@@ -210,8 +215,8 @@ class Expression:
         """Return the adjoint: words reversed, coefficients conjugated, variables unchanged."""
         terms: dict[Word, Coefficient] = {}
         for word, value in self.terms.items():
-            mirrored = tuple(_letter_adjoint(letter) for letter in reversed(word))
-            terms[mirrored] = np.conj(value).T if is_matrix(value) else value.conjugate()
+            mirrored = [Inverse(x.of.adjoint()) if isinstance(x, Inverse) else x for x in reversed(word)]
+            terms[tuple(mirrored)] = np.conj(value).T if is_matrix(value) else value.conjugate()
         return Expression(terms, self.family)
 
     def evaluate(self, matrices: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -219,10 +224,18 @@ class Expression:
 
         A coefficient A acts as ``A (x) word``, so the answer has ``dimension`` times their size.
         """
-        cache: dict[Any, NDArray[Any]] = {}
+        values: dict[Letter, NDArray[Any]] = {}
         for letter in self._plan.letters:
-            _letter_value(letter, matrices, self.dimension, cache)
-        return self._plan.at(cache, self.dimension * len(matrices[0]))
+            size = 1
+            if isinstance(letter, Variable):
+                value = matrices[letter.index]
+            elif isinstance(letter, Image):
+                eigenvalues, basis = np.linalg.eigh(matrices[letter.variable.index])
+                value = (basis * letter.function(eigenvalues)) @ basis.conj().T
+            else:
+                value, size = np.linalg.inv(letter.of.evaluate(matrices)), letter.of.dimension
+            values[letter] = value if size == self.dimension else np.kron(np.eye(self.dimension), value)
+        return self._plan.at(values, self.dimension * len(matrices[0]))
 
     @cached_property
     def _plan(self) -> "Horner":
@@ -249,7 +262,26 @@ class Expression:
         return Expression({(): value}, self.family)
 
     def __repr__(self) -> str:
-        return printed(self.terms)
+        terms = self.terms
+        # Where all have it, i goes before a bracket.
+        imaginary = [not is_matrix(value) and complex(value).real == 0 for value in terms.values()]
+        if len(terms) > 1 and all(imaginary):
+            return f"i ({Expression({word: value / 1j for word, value in terms.items()}, None)!r})"
+        text = ""
+        for word, value in sorted(terms.items(), key=lambda term: len(term[0])):
+            sign, size = _printed(value)
+            parts = [] if size == "1" and word else [size]
+            for letter, run in groupby(word):
+                times = len(list(run))
+                if isinstance(letter, Inverse):
+                    inside = repr(letter.of)
+                    base, times = (inside if inside.isidentifier() else f"({inside})"), -times
+                else:
+                    base = letter.name
+                parts.append(base if times == 1 else f"{base}^{times}")
+            body = " ".join(parts)
+            text += f" {sign} {body}" if text else ("-" if sign == "-" else "") + body
+        return text or "0"
 
 
 def variables(*laws: Law | Element, names: Sequence[str] | None = None) -> tuple[Expression, ...]:
@@ -283,23 +315,19 @@ def variables(*laws: Law | Element, names: Sequence[str] | None = None) -> tuple
         raise ValueError(
             f"names must be {len(laws)} different names, but they are {chosen!r}; pass one for each law"
         )
-    return _made(laws, chosen)
-
-
-def _made(laws: Sequence[Law | Element], names: Sequence[str]) -> tuple[Expression, ...]:
-    """Return the variables; one that is not self-adjoint is an expression of letters that are."""
-    parts = [(law,) if isinstance(law, Law) else law.laws for law in laws]
-    letters = [
-        [name] if isinstance(law, Law) else [f"{name}_{k + 1}" for k in range(len(part))]
-        for law, name, part in zip(laws, names, parts, strict=True)
-    ]
-    family = Family(tuple(itertools.chain(*parts)), tuple(itertools.chain(*letters)))
-    variables = iter([Expression({(Variable(family, i),): 1}, family) for i in range(len(family.laws))])
-    result = []
-    for law, part in zip(laws, parts, strict=True):
-        chosen = [next(variables) for _ in part]
-        result.append(chosen[0] if isinstance(law, Law) else law.combine(*chosen))
-    return tuple(result)
+    # One that is not self-adjoint is an expression of letters that are.
+    parts: list[Law] = []
+    letters: list[str] = []
+    for law, name in zip(laws, chosen, strict=True):
+        own = [law] if isinstance(law, Law) else law.laws
+        parts += own
+        letters += [name] if isinstance(law, Law) else [f"{name}_{k + 1}" for k in range(len(own))]
+    family = Family(tuple(parts), tuple(letters))
+    made = iter([Expression({(Variable(family, i),): 1}, family) for i in range(len(parts))])
+    return tuple(
+        next(made) if isinstance(law, Law) else law.combine(*itertools.islice(made, len(law.laws)))
+        for law in laws
+    )
 
 
 def block(rows: Sequence[Sequence[Operand]]) -> Expression:
@@ -326,19 +354,16 @@ def block(rows: Sequence[Sequence[Operand]]) -> Expression:
             f"rows must form a square array, but their lengths are {[len(row) for row in rows]}; pad with zeros"
         )
     total = Expression({(): np.zeros((size, size))}, None)
-    for i, row in enumerate(rows):
-        for j, entry in enumerate(row):
-            unit = np.zeros((size, size))
-            unit[i, j] = 1.0
-            total = total + total._coerce(unit) * entry
+    units = np.eye(size**2).reshape(size**2, size, size)
+    for unit, entry in zip(units, itertools.chain(*rows), strict=True):
+        total = total + total._coerce(unit) * entry
     return total
 
 
-@overload
-def sqrt(x: Law) -> Law: ...
-@overload
-def sqrt(x: Expression) -> Expression: ...
-def sqrt(x: Law | Expression) -> Law | Expression:
+Operator = TypeVar("Operator", Law, Expression)
+
+
+def sqrt(x: Operator) -> Operator:
     """Return the square root s of a positive variable, ``s * s = x``, or the law of the root from that of x.
 
     A variable and its root may meet in one expression: it is then one in the root alone.
@@ -369,20 +394,9 @@ def sqrt(x: Law | Expression) -> Law | Expression:
     return root_law(law) if isinstance(x, Law) else _image(x, np.sqrt, "sqrt")
 
 
-@overload
 def apply(
-    function: Callable[[Real], Any], x: Law, *, derivative: Callable[[Real], Any] | None = None
-) -> Law: ...
-@overload
-def apply(
-    function: Callable[[Real], Any], x: Expression, *, derivative: Callable[[Real], Any] | None = None
-) -> Expression: ...
-def apply(
-    function: Callable[[Real], Any],
-    x: Law | Expression,
-    *,
-    derivative: Callable[[Real], Any] | None = None,
-) -> Law | Expression:
+    function: Callable[[Real], Any], x: Operator, *, derivative: Callable[[Real], Any] | None = None
+) -> Operator:
     """Return f(x) for a real function f of one variable, or the law of f(x) from that of x.
 
     f is cut into pieces on which it increases, decreases or is constant; where it is constant the law has an atom.
@@ -443,50 +457,8 @@ def _common(left: Expression, right: Expression) -> Family | None:
     return left.family or right.family
 
 
-def _letter_adjoint(letter: Letter) -> Letter:
-    return Inverse(letter.of.adjoint()) if isinstance(letter, Inverse) else letter
-
-
-def _letter_value(
-    letter: Letter, matrices: Sequence[NDArray[Any]], dimension: int, cache: dict[Any, NDArray[Any]]
-) -> NDArray[Any]:
-    if letter not in cache:
-        if isinstance(letter, Variable):
-            value, size = matrices[letter.index], 1
-        elif isinstance(letter, Image):
-            eigenvalues, basis = np.linalg.eigh(matrices[letter.variable.index])
-            value, size = (basis * letter.function(eigenvalues)) @ basis.conj().T, 1
-        else:
-            value, size = np.linalg.inv(letter.of.evaluate(matrices)), letter.of.dimension
-        cache[letter] = value if size == dimension else np.kron(np.eye(dimension), value)
-    return cache[letter]
-
-
-def printed(terms: Mapping[Any, Any]) -> str:
-    """Return the sum of the terms, with signs between them, and i before a bracket where all have it."""
-    if len(terms) > 1 and all(_imaginary(value) for value in terms.values()):
-        return f"i ({_sum({word: value / 1j for word, value in terms.items()})})"
-    return _sum(terms)
-
-
-def _sum(terms: Mapping[Any, Any]) -> str:
-    if not terms:
-        return "0"
-    text = ""
-    for word, value in sorted(terms.items(), key=lambda term: len(term[0])):
-        sign, size = _split(value)
-        letters = _word(word)
-        body = letters if size == "1" and letters else " ".join(part for part in (size, letters) if part)
-        text += f" {sign} {body}" if text else ("-" if sign == "-" else "") + body
-    return text
-
-
-def _imaginary(value: Any) -> bool:
-    return not np.ndim(value) and complex(value).real == 0 != complex(value).imag
-
-
-def _split(value: Any) -> tuple[str, str]:
-    """The sign and the size of a coefficient; a complex one goes into brackets."""
+def _printed(value: Any) -> tuple[str, str]:
+    """Return the sign and the size of a coefficient; a complex one goes into brackets."""
     if np.ndim(value):
         return "+", "[" + "; ".join(" ".join(number(x) for x in row) for row in value) + "]"
     z = complex(value)
@@ -502,30 +474,11 @@ def number(value: Any) -> str:
     ('0.5', '1-2i', 'i', '2-i')
     """
     z = complex(value)
+    real = f"{z.real:.6g}" if z.real or not z.imag else ""
     if not z.imag:
-        return f"{z.real:.6g}"
-    size = "" if abs(z.imag) == 1 else f"{abs(z.imag):.6g}"
-    if not z.real:
-        return f"{'-' if z.imag < 0 else ''}{size}i"
-    return f"{z.real:.6g}{'-' if z.imag < 0 else '+'}{size}i"
-
-
-def _word(word: Any) -> str:
-    parts = []
-    for letter, run in groupby(word):
-        times = len(list(run))
-        if hasattr(letter, "of"):
-            inside = repr(letter.of)
-            base, power = (inside if inside.isidentifier() else f"({inside})"), -times
-        else:
-            base, power = letter.name, times
-        parts.append(base if power == 1 else f"{base}^{power}")
-    return " ".join(parts)
-
-
-def is_nonzero(value: Coefficient) -> bool:
-    """Return True unless a term has vanished."""
-    return bool(np.any(value)) if is_matrix(value) else value != 0
+        return real
+    sign = "-" if z.imag < 0 else "+" if real else ""
+    return f"{real}{sign}{'' if abs(z.imag) == 1 else f'{abs(z.imag):.6g}'}i"
 
 
 def added(left: Coefficient, right: Coefficient) -> Coefficient:
@@ -542,28 +495,10 @@ def multiplied(left: Coefficient, right: Coefficient) -> Coefficient:
     return left @ right if is_matrix(left) and is_matrix(right) else left * right
 
 
-def key_of(value: Coefficient) -> Any:
-    """Return a hashable key of a coefficient."""
-    return (value.shape, np.asarray(value, dtype=complex).tobytes()) if np.ndim(value) else value
-
-
 def is_matrix(value: Coefficient) -> bool:
     """Return True for matrices, False for numbers."""
     # np.ndim would make an array of every number.
     return isinstance(value, np.ndarray) and value.ndim > 0
-
-
-@dataclass(frozen=True)
-class Rest:
-    """``c + sum_x x p_x``, with rests p_x that were made before.
-
-    Attributes
-    ----------
-    constant : a number or a square matrix; behind : letter -> which rest.
-    """
-
-    constant: Any
-    behind: dict[Any, int]
 
 
 class Horner:
@@ -571,11 +506,6 @@ class Horner:
 
     However many prefixes lead to a rest, it is summed up once: a product symmetrised over B variables has some B!
     words, and 2^B rests.
-
-    Parameters
-    ----------
-    terms : word -> coefficient
-        A number, or a square matrix A for ``A (x) word``.
 
     >>> x, y = np.array([[0.0, 1.0], [1.0, 0.0]]), np.diag([1.0, 2.0])
     >>> Horner({("x", "y"): 2.0, ("y",): 1.0, (): 3.0}).at({"x": x, "y": y}, 2).tolist()
@@ -586,7 +516,8 @@ class Horner:
         self.letters = list(dict.fromkeys(letter for word in terms for letter in word))
         # Strings remember their hashes, and are cut fast.
         names = {letter: chr(k) for k, letter in enumerate(self.letters)}
-        self.rests: list[Rest] = []
+        self.rests: list[tuple[Any, dict[Any, int]]] = []
+        """Each is ``c + sum_x x p_x``: the constant c, and by letter which rest p_x of those before it."""
         self._known: dict[Any, int] = {}
         self._add({"".join([names[x] for x in word]): _simple(value) for word, value in terms.items()})
 
@@ -598,7 +529,7 @@ class Horner:
                 if word:
                     behind.setdefault(word[0], {})[word[1:]] = value
             rests = {self.letters[ord(name)]: self._add(rest) for name, rest in behind.items()}
-            self.rests.append(Rest(terms.get("", 0.0), rests))
+            self.rests.append((terms.get("", 0.0), rests))
             self._known[key] = len(self.rests) - 1
         return self._known[key]
 
@@ -608,11 +539,9 @@ class Horner:
         Where coefficients are matrices of size d, these are ``1_d (x) x``.
         """
         values: list[Any] = []
-        for rest in self.rests:
-            total: Any = rest.constant
-            if rest.behind:
-                total = _whole(total, rows)
-            for letter, number in rest.behind.items():
+        for constant, behind in self.rests:
+            total: Any = _whole(constant, rows) if behind else constant
+            for letter, number in behind.items():
                 value, matrix = values[number], matrices[letter]
                 total = total + (matrix @ _whole(value, rows) if np.ndim(value) else matrix * value)
             values.append(total)

@@ -109,12 +109,22 @@ def linearize(expression: Expression) -> Pencil:
     shift = expression.constant
     shift = 0.0 if np.ndim(shift) else complex(shift).real
     rest = expression - shift if shift else expression
-    builder = _Builder(scales, expression.dimension)
+    corner = expression.dimension
+    builder = _Builder(scales, corner)
     terms = builder.terms(rest)
     factor = builder.magnitude(terms) or 1.0
     system = builder.system(terms)
-    pencil = minimise(_hermitian(system, expression.dimension), expression.dimension)
-    return Pencil(_clean(pencil), expression.dimension, scales, factor, shift)
+    # The Hermitian pencil of (p + p*)/2: states doubled, Q off the diagonal.
+    a, u = system[:, :corner, :corner], system[:, :corner, corner:] / np.sqrt(2)
+    v, q = system[:, corner:, :corner] / np.sqrt(2), system[:, corner:, corner:]
+    a_, u_, v_, q_ = (part.transpose(0, 2, 1).conj() for part in (a, u, v, q))
+    zero = np.zeros_like(q)
+    pencil = minimise(np.block([[(a + a_) / 2, u, v_], [u_, zero, q_], [v, q, zero]]), corner)
+    # Rounding left by the reduction would otherwise hide that a pencil is real, or a coefficient of low rank.
+    pencil = (pencil + pencil.transpose(0, 2, 1).conj()) / 2
+    small = 1e-14 * np.abs(pencil).max()
+    real, imaginary = (np.where(np.abs(part) < small, 0.0, part) for part in (pencil.real, pencil.imag))
+    return Pencil(real + 1j * imaginary, corner, scales, factor, shift)
 
 
 Terms = dict[tuple[int, ...], Any]
@@ -182,7 +192,11 @@ class _Builder:
         """Return the row whose value is ``expression/magnitude`` applied to ``column``."""
         unit = self.magnitude(terms) or 1.0
         entries: dict[int, Complex] = {column: self._entry(terms.get((), 0), 0) / unit}
-        for letter, rest in _by_first_letter(terms).items():
+        groups: dict[int, Terms] = {}
+        for word, value in terms.items():
+            if word:
+                groups.setdefault(word[0], {})[word[1:]] = value
+        for letter, rest in groups.items():
             size = self.magnitude(rest)
             weight = size * self.sizes[letter] / unit
             target, factor = self._state(rest, size, column)
@@ -197,24 +211,22 @@ class _Builder:
             return column, np.asarray(rest[()]) / size
         key = (frozenset((word, _rounded(value / size)) for word, value in rest.items()), column)
         if key not in self.states:
-            self.states[key] = self._new()
-            self._equate(
-                self.states[key], self._rows(rest, column), self.states[key], -np.eye(self.dimension)
-            )
+            state = self._new(key)
+            self._equate(state, self._rows(rest, column), state, -np.eye(self.dimension))
         return self.states[key], 1.0
 
     def _solve(self, letter: int, column: int, factor: Any) -> int:
         """Return the state y with ``(divisor/magnitude) y = factor * column``."""
         key = (letter, column, np.asarray(factor).tobytes())
         if key not in self.states:
-            self.states[key] = self._new()
-            row = self._rows(self.inverted[letter], self.states[key])
-            self._equate(self.states[key], row, column, -np.asarray(factor))
+            state = self._new(key)
+            self._equate(state, self._rows(self.inverted[letter], state), column, -np.asarray(factor))
         return self.states[key]
 
-    def _new(self) -> int:
+    def _new(self, key: Any) -> int:
         self.equations.append({})
-        return len(self.equations)
+        self.states[key] = len(self.equations)
+        return self.states[key]
 
     def _equate(self, state: int, row: dict[int, Complex], column: int, factor: Any) -> None:
         row[column] = row.get(column, 0) + self._entry(factor, 0)
@@ -232,39 +244,6 @@ def _rounded(value: Any) -> Any:
         return value.shape, (np.round(value, 14) + 0.0).tobytes()
     number = complex(value)
     return round(number.real, 14) + 0.0, round(number.imag, 14) + 0.0
-
-
-def _by_first_letter(terms: Terms) -> dict[int, Terms]:
-    groups: dict[int, Terms] = {}
-    for word, value in terms.items():
-        if word:
-            groups.setdefault(word[0], {})[word[1:]] = value
-    return groups
-
-
-def _hermitian(system: Complex, corner: int) -> Complex:
-    """Return the Hermitian pencil of ``(p + p*)/2``: states doubled, ``Q`` off the diagonal."""
-    a, u = system[:, :corner, :corner], system[:, :corner, corner:] / np.sqrt(2)
-    v, q = system[:, corner:, :corner] / np.sqrt(2), system[:, corner:, corner:]
-    adjoint = (0, 2, 1)
-    zero = np.zeros_like(q)
-    return np.concatenate(
-        [
-            np.concatenate([(a + a.transpose(adjoint).conj()) / 2, u, v.transpose(adjoint).conj()], axis=2),
-            np.concatenate([u.transpose(adjoint).conj(), zero, q.transpose(adjoint).conj()], axis=2),
-            np.concatenate([v, q, zero], axis=2),
-        ],
-        axis=1,
-    )
-
-
-def _clean(pencil: Complex) -> Complex:
-    size = np.abs(pencil).max()
-    symmetric = (pencil + pencil.transpose(0, 2, 1).conj()) / 2
-    # Rounding left by the reduction would otherwise hide that a pencil is real, or a coefficient of low rank.
-    real = np.where(np.abs(symmetric.real) < 1e-14 * size, 0.0, symmetric.real)
-    imaginary = np.where(np.abs(symmetric.imag) < 1e-14 * size, 0.0, symmetric.imag)
-    return np.asarray(real + 1j * imaginary)
 
 
 def minimise(pencil: Complex, corner: int) -> Complex:
@@ -308,7 +287,10 @@ def _drop_unreachable(pencil: Complex, corner: int) -> Complex:
     # many orders of size, and rotating the states would drown the small ones in the rounding of the large.
     reached = _echelon(reached)
     form = reached.conj().T @ middle @ reached
-    basis = reached[:, _independent((form + form.conj().T) / 2)]
+    # A largest nonsingular principal block of the form.
+    _, r, pivots = qr((form + form.conj().T) / 2, mode="economic", pivoting=True)
+    sizes = np.abs(np.diag(r))
+    basis = reached[:, np.sort(pivots[: int(np.sum(sizes > TOLERANCE * sizes[0]))])]
     return _congruent(pencil, corner, basis, np.zeros((states, corner)))
 
 
@@ -318,13 +300,6 @@ def _echelon(basis: Complex) -> Complex:
     chosen = pivots[: basis.shape[1]]
     result = basis @ np.linalg.inv(basis[np.sort(chosen)])
     return np.asarray(np.where(np.abs(result) < 1e-13, 0.0, result))
-
-
-def _independent(form: Complex) -> NDArray[Any]:
-    """Return indices of a largest nonsingular principal block of a Hermitian form."""
-    _, r, pivots = qr(form, mode="economic", pivoting=True)
-    sizes = np.abs(np.diag(r))
-    return np.sort(pivots[: int(np.sum(sizes > TOLERANCE * sizes[0]))])
 
 
 def _regular_point(blocks: Complex) -> Complex | None:
@@ -370,14 +345,10 @@ def _solve_constant_rows(pencil: Complex, corner: int) -> Complex:
     lift = -np.linalg.lstsq(rows[:, corner:], rows[:, :corner], rcond=None)[0]
     allowed = _null_space(rows[:, corner:])
     allowed = _echelon(allowed) if allowed.shape[1] else allowed
-    spare = allowed @ _null_space(_away_from(constant) @ allowed)
+    away = np.eye(states) - constant @ constant.conj().T
+    spare = allowed @ _null_space(away @ allowed)
     basis = allowed @ _null_space(spare.conj().T @ allowed)
     return _congruent(pencil, corner, basis, lift)
-
-
-def _away_from(basis: Complex) -> Complex:
-    """Return the orthogonal projection away from an orthonormal basis."""
-    return np.asarray(np.eye(len(basis)) - basis @ basis.conj().T)
 
 
 def _null_space(matrix: Complex) -> Complex:
@@ -427,8 +398,19 @@ def generated(expression: Expression) -> Expression:
                 f" square root and its variable"
                 " may: write both as polynomials of one function of the variable"
             )
-    assert expression.family is not None
-    return _rewritten(expression, images, _family(expression.family, images))
+    family = expression.family
+    assert family is not None
+    # The family in which these variables are replaced by their functions is the same one each time.
+    key = frozenset(images.values())
+    if key not in family.derived:
+        laws, names = list(family.laws), list(family.names)
+        for index, image in images.items():
+            root = image.function is np.sqrt
+            law = laws[index]
+            laws[index] = root_law(law) if root else Pushforward(law, image.function, name=image.label)
+            names[index] = image.name
+        family.derived[key] = Family(tuple(laws), tuple(names))
+    return _rewritten(expression, images, family.derived[key])
 
 
 def _letters(expression: Expression) -> Iterator[Variable | Image]:
@@ -440,39 +422,19 @@ def _letters(expression: Expression) -> Iterator[Variable | Image]:
                 yield letter
 
 
-def _family(family: Family, images: dict[int, Image]) -> Family:
-    """Return the family in which these variables are replaced by their functions, the same one each time."""
-    key = frozenset(images.values())
-    if key not in family.derived:
-        laws, names = list(family.laws), list(family.names)
-        for index, image in images.items():
-            law = family.laws[index]
-            laws[index] = (
-                root_law(law)
-                if image.function is np.sqrt
-                else Pushforward(law, image.function, name=image.label)
-            )
-            names[index] = image.name
-        family.derived[key] = Family(tuple(laws), tuple(names))
-    return family.derived[key]
-
-
 def _rewritten(expression: Expression, images: dict[int, Image], family: Family) -> Expression:
     total = Expression({}, family)
     for word, value in expression.terms.items():
-        new: Word = ()
+        new: list[Letter] = []
         for letter in word:
-            new = (*new, *_replaced(letter, images, family))
-        total = total + Expression({new: value}, family)
+            if isinstance(letter, Inverse):
+                new.append(Inverse(_rewritten(letter.of, images, family)))
+            elif isinstance(letter, Image):
+                new.append(Variable(family, letter.variable.index))
+            else:
+                new += [Variable(family, letter.index)] * (2 if letter.index in images else 1)
+        total = total + Expression({tuple(new): value}, family)
     return total
-
-
-def _replaced(letter: Letter, images: dict[int, Image], family: Family) -> Word:
-    if isinstance(letter, Inverse):
-        return (Inverse(_rewritten(letter.of, images, family)),)
-    index = letter.variable.index if isinstance(letter, Image) else letter.index
-    whole = isinstance(letter, Variable) and index in images
-    return (Variable(family, index),) * (2 if whole else 1)
 
 
 FEW = 4

@@ -6,7 +6,7 @@ a function of points is all that is needed.
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -57,6 +57,11 @@ class Panels:
         """Return the panels at ``index``."""
         return Panels(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
 
+    @classmethod
+    def joined(cls, parts: "Sequence[Panels]") -> "Panels":
+        """Return the panels of all parts, one after the other."""
+        return cls(*(np.concatenate([getattr(p, name) for p in parts]) for name in cls.__dataclass_fields__))
+
     def ends(self) -> tuple[Real, Real]:
         """Return the smaller and the larger end of each panel."""
         first = self.anchor + self.direction * self.low**self.power
@@ -84,11 +89,7 @@ def repaired(values: Real, errors: Real) -> tuple[Real, Real]:
 def halved(panels: Panels) -> Panels:
     """Return the two halves of each panel; their series are yet to be computed."""
     middle = (panels.low + panels.high) / 2
-    left = Panels(panels.anchor, panels.direction, panels.power, panels.low, middle, panels.series)
-    right = Panels(panels.anchor, panels.direction, panels.power, middle, panels.high, panels.series)
-    return Panels(
-        *(np.concatenate([getattr(left, name), getattr(right, name)]) for name in Panels.__dataclass_fields__)
-    )
+    return Panels.joined([replace(panels, high=middle), replace(panels, low=middle)])
 
 
 def panel_cauchy(panels: Panels, z: Complex) -> Complex:
@@ -203,9 +204,7 @@ class Measure:
         # What still waits after DEEPEST halvings is narrower than any double can resolve; its
         # mass is negligible.
         every = done if not len(waiting.low) else [*done, self._interpolate(waiting)[0]]
-        merged = Panels(
-            *(np.concatenate([getattr(p, name) for p in every]) for name in Panels.__dataclass_fields__)
-        )
+        merged = Panels.joined(every)
         return merged.take(np.argsort(merged.ends()[0]))
 
     def _halves(self) -> Panels:
@@ -213,29 +212,24 @@ class Measure:
         edges = np.array(self.intervals, dtype=float).ravel()
         halves = np.repeat(np.diff(edges)[::2] / 2, 2)
         signs = np.tile([1.0, -1.0], len(self.intervals))
-        for edge, sign, half, power in zip(
-            edges, signs, halves, self._edge_powers(edges, signs * halves), strict=True
-        ):
+        powers = np.array([self.powers.get(float(edge), np.nan) for edge in edges])
+        open_ = np.isnan(powers)
+        if open_.any():
+            inward = (signs * halves)[open_]
+            powers[open_] = edge_powers(lambda x: self.sampled(x)[0], edges[open_], inward)
+        for edge, sign, half, power in zip(edges, signs, halves, powers, strict=True):
             cuts = _cuts(float(edge), float(half), power)
             rows += [(edge, sign, power, start, end) for start, end in itertools.pairwise(cuts)]
         table = np.array(rows, dtype=float).reshape(-1, 5)
         empty = np.zeros((len(table), NODES))
         return Panels(table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4], empty)
 
-    def _edge_powers(self, edges: Real, inward: Real) -> Real:
-        powers = np.array([self.powers.get(float(edge), np.nan) for edge in edges])
-        open_ = np.isnan(powers)
-        if open_.any():
-            powers[open_] = edge_powers(lambda x: self.sampled(x)[0], edges[open_], inward[open_])
-        return powers
-
     def _interpolate(self, panels: Panels) -> tuple[Panels, Real]:
         s, x = panels.nodes()
         speed = panels.power[:, None] * s ** (panels.power[:, None] - 1)
         values, errors = (array.reshape(x.shape) * speed for array in self.sampled(x.ravel()))
         values, noise = repaired(values, errors)
-        series = values @ TO_COEFFICIENTS.T
-        return Panels(panels.anchor, panels.direction, panels.power, panels.low, panels.high, series), noise
+        return replace(panels, series=values @ TO_COEFFICIENTS.T), noise
 
     def sampled(self, x: Real) -> tuple[Real, Real]:
         """Return the density and its error estimates, which are 0 for a density that does not give any."""
@@ -301,36 +295,28 @@ class Measure:
         for place, mass in self.atoms:
             total += mass * (flat >= place)
         if len(self.panels.low):
-            total += self._continuous(flat)
+            low, high = self.panels.ends()
+            before = np.concatenate([[0.0], np.cumsum(self._masses)])
+            index = np.clip(np.searchsorted(low, flat, side="right") - 1, 0, len(low) - 1)
+            panels, inside = self.panels.take(index), np.clip(flat, low[index], high[index])
+            s = np.abs(inside - panels.anchor) ** (1 / panels.power)
+            local = np.clip(2 * (s - panels.low) / (panels.high - panels.low) - 1, -1, 1)
+            basis, half = chebyshev.chebvander(local, NODES), (panels.high - panels.low) / 2
+            partial = np.einsum("pk,pk->p", basis, self._primitives[index]) * half
+            # The series runs in s, which falls as x grows on the right half of an interval.
+            partial = np.where(panels.direction > 0, partial, self._masses[index] - partial)
+            total += np.where(flat < low[0], 0.0, before[index] + partial)
         return total.reshape(points.shape)
-
-    def _continuous(self, t: Real) -> Real:
-        low, high = self.panels.ends()
-        before = np.concatenate([[0.0], np.cumsum(self._masses)])
-        index = np.clip(np.searchsorted(low, t, side="right") - 1, 0, len(low) - 1)
-        inside = np.clip(t, low[index], high[index])
-        partial = self._partial(index, self._local(index, inside))
-        return np.asarray(np.where(t < low[0], 0.0, before[index] + partial))
-
-    def _local(self, index: NDArray[Any], x: Real) -> Real:
-        panels = self.panels
-        s = np.abs(x - panels.anchor[index]) ** (1 / panels.power[index])
-        return np.asarray(
-            np.clip(2 * (s - panels.low[index]) / (panels.high[index] - panels.low[index]) - 1, -1, 1)
-        )
-
-    def _partial(self, index: NDArray[Any], local: Real) -> Real:
-        # The series runs in s, which falls as x grows on the right half of an interval.
-        primitive = self._primitives[index]
-        half = (self.panels.high - self.panels.low)[index] / 2
-        value = np.einsum("pk,pk->p", chebyshev.chebvander(local, NODES), primitive) * half
-        return np.asarray(np.where(self.panels.direction[index] > 0, value, self._masses[index] - value))
 
     def quantile(self, q: ArrayLike) -> Real:
         """Return the smallest x with ``cdf(x) >= q``, with the shape of ``q``."""
         levels = probabilities("q", q)
         flat = levels.ravel()
-        low, high = self._pieces()
+        low, high = self.panels.ends()
+        places = np.array([place for place, _ in self.atoms])
+        low, high = np.concatenate([low, places]), np.concatenate([high, places])
+        order = np.lexsort((high, low))
+        low, high = low[order], high[order]
         masses = dict(self.atoms)
         below = self.cdf(low) - np.array([masses.get(float(x), 0.0) for x in low])
         up_to = self.cdf(high)
@@ -342,13 +328,6 @@ class Measure:
             enough = self.cdf(middle) >= flat
             a, b = np.where(enough, a, middle), np.where(enough, middle, b)
         return np.asarray(b).reshape(levels.shape)
-
-    def _pieces(self) -> tuple[Real, Real]:
-        low, high = self.panels.ends()
-        places = np.array([place for place, _ in self.atoms])
-        low, high = np.concatenate([low, places]), np.concatenate([high, places])
-        order = np.lexsort((high, low))
-        return low[order], high[order]
 
 
 def _cuts(edge: float, half: float, power: float) -> list[float]:
@@ -412,14 +391,12 @@ def exponents(density: Density, places: Real, inward: Real) -> list[tuple[int, i
             values[open_, asked] = np.reshape(density(points[open_, asked].ravel()), (len(open_), -1))
         for k in open_:
             slopes[k] = _settled_slope(distances[k], values[k])
-    return [_fraction(slope) for slope in slopes]
-
-
-def _fraction(slope: float | None) -> tuple[int, int] | None:
-    if slope is None:
-        return None
-    fits = [m for m in (2, 3, 4, 5, 6) if abs(m * slope - round(m * slope)) < 0.03 * m]
-    return (round(fits[0] * slope), fits[0]) if fits else None
+    found: list[tuple[int, int] | None] = []
+    for slope in slopes:
+        trials = [] if slope is None else [(m * slope, m) for m in (2, 3, 4, 5, 6)]
+        fits = [(round(product), m) for product, m in trials if abs(product - round(product)) < 0.03 * m]
+        found.append(fits[0] if fits else None)
+    return found
 
 
 def _settled_slope(distance: Real, values: Real) -> float | None:
@@ -514,28 +491,24 @@ def peaks(density: Density, grid: Real, values: Real, threshold: float, ends: Re
     found: list[float] = []
     # Where words vanish on a kernel the place is zero itself: a search would take many steps to see that.
     at_zero = (low <= 0) & (high >= 0)
-    if at_zero.any() and _grows(density, 0.0, width):
+    sides = width * np.multiply.outer([-1.0, 1.0], [1e-5, 1e-7, 1e-9])
+    if at_zero.any() and _grows(density, sides):
         found, low, high = [0.0], low[~at_zero], high[~at_zero]
     while len(low):
-        low, high = _closer(density, low, high)
+        # Brackets 12 times narrower around the largest density, of those where it is not flat.
+        points = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, SEARCHED + 1)
+        inside = np.nan_to_num(np.asarray(density(points.ravel()), dtype=float)).reshape(points.shape)
+        pick, rows = np.argmax(inside, axis=1), np.arange(len(low))
+        steep = inside[rows, pick] > 1.2 * np.maximum(inside[:, 0], inside[:, -1])
+        low = points[rows, np.maximum(pick - 1, 0)][steep]
+        high = points[rows, np.minimum(pick + 1, SEARCHED)][steep]
         near = high - low < 2e-8 * width
         found += list((low + high)[near] / 2)
         low, high = low[~near], high[~near]
     return np.array(found)
 
 
-def _grows(density: Density, place: float, width: float) -> bool:
-    """Return whether the density grows towards a place, on one of its sides, as close as a search would go."""
-    points = place + width * np.multiply.outer([-1.0, 1.0], [1e-5, 1e-7, 1e-9])
+def _grows(density: Density, points: Real) -> bool:
+    """Return whether the density grows along a row of three points towards a place, on one of its sides."""
     values = np.nan_to_num(np.asarray(density(points.ravel()), dtype=float)).reshape(points.shape)
     return bool(((values[:, 1] > 1.2 * values[:, 0]) & (values[:, 2] > 1.2 * values[:, 1])).any())
-
-
-def _closer(density: Density, low: Real, high: Real) -> tuple[Real, Real]:
-    """Return brackets 12 times narrower around the largest density, of those where it is not flat."""
-    points = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, SEARCHED + 1)
-    values = np.nan_to_num(np.asarray(density(points.ravel()), dtype=float)).reshape(points.shape)
-    pick, rows = np.argmax(values, axis=1), np.arange(len(low))
-    left, right = points[rows, np.maximum(pick - 1, 0)], points[rows, np.minimum(pick + 1, SEARCHED)]
-    steep = values[rows, pick] > 1.2 * np.maximum(values[:, 0], values[:, -1])
-    return left[steep], right[steep]

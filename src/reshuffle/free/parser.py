@@ -16,7 +16,8 @@ from typing import Any
 
 from reshuffle.free import laws
 from reshuffle.free.expression import Expression, sqrt, variables
-from reshuffle.free.laws import Element, Law
+from reshuffle.free.laws import Law
+from reshuffle.free.laws.elements import Element
 
 LONGEST = 2000
 """Characters of a text."""
@@ -28,26 +29,20 @@ LARGEST_EXPONENT = 16
 LARGEST = 1e150
 """Size of a number; its square is one too."""
 
-LAWS: dict[str, type[Law]] = {
-    "affine": laws.Affine,
-    "arcsine": laws.Arcsine,
-    "bernoulli": laws.Bernoulli,
-    "discrete": laws.Discrete,
-    "free_poisson": laws.FreePoisson,
-    "freepoisson": laws.FreePoisson,
-    "kesten": laws.KestenMcKay,
-    "kesten_mckay": laws.KestenMcKay,
-    "kestenmckay": laws.KestenMcKay,
-    "marchenko_pastur": laws.MarchenkoPastur,
-    "marchenkopastur": laws.MarchenkoPastur,
-    "mp": laws.MarchenkoPastur,
-    "poisson": laws.FreePoisson,
-    "projection": laws.Projection,
-    "sc": laws.Semicircle,
-    "semicircle": laws.Semicircle,
-    "uniform": laws.Uniform,
-    "wachter": laws.Wachter,
+_NAMES: dict[type[Law], str] = {
+    laws.Affine: "affine",
+    laws.Arcsine: "arcsine",
+    laws.Bernoulli: "bernoulli",
+    laws.Discrete: "discrete",
+    laws.FreePoisson: "free_poisson freepoisson poisson",
+    laws.KestenMcKay: "kesten kesten_mckay kestenmckay",
+    laws.MarchenkoPastur: "marchenko_pastur marchenkopastur mp",
+    laws.Projection: "projection",
+    laws.Semicircle: "sc semicircle",
+    laws.Uniform: "uniform",
+    laws.Wachter: "wachter",
 }
+LAWS: dict[str, type[Law]] = {name: law for law, names in _NAMES.items() for name in names.split()}
 """Every law that numbers describe, by its names in lower case."""
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -96,7 +91,8 @@ def parse(text: str, /, **laws: Law | Element) -> Expression:
     allowed = (
         f"+ - * / **, brackets, numbers, sqrt(...), adjoint(...) or one of the variables {', '.join(laws)}"
     )
-    result = _Reader("expression", text, allowed, family, {"sqrt": _root, "adjoint": _adjoint}).whole()
+    adjoint = lambda x: x.adjoint() if isinstance(x, Expression) else x.conjugate()  # noqa: E731
+    result = _Reader("expression", text, allowed, family, {"sqrt": _root, "adjoint": adjoint}).whole()
     if not isinstance(result, Expression):
         raise ValueError(f"expression {text!r} must have a variable in it, but it is the number {result}.")
     return result
@@ -147,18 +143,8 @@ def _root(x: Any) -> Any:
     return math.sqrt(x)
 
 
-def _adjoint(x: Any) -> Any:
-    return x.adjoint() if isinstance(x, Expression) else x.conjugate()
-
-
 class _Reader:
-    """Values of syntax trees, with a meaning for few kinds of nodes.
-
-    Parameters
-    ----------
-    what, allowed : the kind of the text and its allowed syntax, for errors.
-    names, calls : the names and the functions that have a meaning.
-    """
+    """Values of syntax trees, in which few kinds of nodes, the ``names`` and the ``calls`` have a meaning."""
 
     def __init__(
         self,
@@ -216,7 +202,15 @@ class _Reader:
             case ast.BinOp(left=base, op=ast.Pow(), right=exponent):
                 return self._power(self._value(base, depth + 1), exponent)
             case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div()):
-                return self._chain(node, depth)
+                # A sum or product of many terms is a tree as deep as it is long.
+                later = []
+                while isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+                    later.append((type(node.op), node.right))
+                    node = node.left
+                total = self._value(node, depth + 1)
+                for operation, right in reversed(later):
+                    total = self._applied(operation, total, self._value(right, depth + 1))
+                return total
             case ast.List(elts=entries) if self.what == "law" and not any(
                 isinstance(e, ast.List) for e in entries
             ):
@@ -224,17 +218,6 @@ class _Reader:
             case ast.Call(func=ast.Name(id=name)) if name.lower() in self.calls:
                 return self._call(name, node, depth)
         raise self._refused(f'"{ast.get_source_segment(self.source, node)}"')
-
-    def _chain(self, node: ast.expr, depth: int) -> Any:
-        """Return a sum or product of many terms, which is a tree as deep as it is long."""
-        later = []
-        while isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
-            later.append((type(node.op), node.right))
-            node = node.left
-        total = self._value(node, depth + 1)
-        for sign, right in reversed(later):
-            total = self._applied(sign, total, self._value(right, depth + 1))
-        return total
 
     def _applied(self, sign: type[ast.operator], left: Any, right: Any) -> Any:
         if sign is ast.Mult and isinstance(left, Expression) and isinstance(right, Expression):

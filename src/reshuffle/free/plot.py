@@ -1,8 +1,7 @@
 """Laws in a picture: the points of their curves, the axis and the height that show their mass, and the drawing."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -39,16 +38,11 @@ class Drawable(Protocol):
         """The density of the continuous part."""
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """The axes of a picture.
 
-    Attributes
-    ----------
-    decades : bool
-        True if the eigenvalues' axis is logarithmic, with densities per decade: areas are masses there too.
-    top : float
-        The height to show; 0 if there is no density at all.
+    On a logarithmic axis of eigenvalues (``decades``) densities are per decade: areas are masses there too. ``top``
+    is the height to show; 0 if there is no density at all.
     """
 
     decades: bool
@@ -78,7 +72,10 @@ def points(law: Drawable, count: int = 300) -> tuple[Real, Real]:
         t = _between(low, high, count)
         density = np.zeros(len(t))
         density[1:-1] = law.density(t[1:-1])
-        density[[0, -1]] = _at_end(law, low, high), _at_end(law, high, low)
+        for end, other, index in ((low, high, 0), (high, low, -1)):
+            # Where it grows towards the end, it is a negative power of the distance there.
+            near, far = np.asarray(law.density(end + (other - end) * np.array([1e-6, 1e-5])))
+            density[index] = np.inf if near > 1.1 * far else 0.0
         parts += [np.stack([t, density]), np.full((2, 1), np.nan)]
     if not parts:
         return np.zeros(0), np.zeros(0)
@@ -135,12 +132,6 @@ def _between(low: float, high: float, count: int) -> Real:
     return np.unique(np.concatenate([[low], t[1:-1:2], inside, [high]]))
 
 
-def _at_end(law: Drawable, end: float, other: float) -> float:
-    """0, or inf where the density grows towards the end: it is a negative power of the distance there."""
-    near, far = np.asarray(law.density(end + (other - end) * np.array([1e-6, 1e-5])))
-    return np.inf if near > 1.1 * far else 0.0
-
-
 def _top(t: Real, density: Real) -> float:
     """All of the curve if it is then large enough to read, else the level with ``HIDDEN`` of the mass above it."""
     highest, finite = _highest(density), np.isfinite(density)
@@ -177,18 +168,31 @@ def plot(law: "Law", ax: "Axes | None" = None, *, sample: int | None = None, see
     """
     ax = current_axes() if ax is None else ax
     t, density = points(law)
-    seen = _view(ax, t, density)
+    seen = view([(t, density)])
+    if ax.has_data():
+        # The axes of what has been drawn there before stay as they are, or grow.
+        decades = ax.get_xscale() == "log"
+        drawn = heights(t, density, decades=decades)
+        here = float(drawn[np.isfinite(drawn)].max(initial=0.0)) if decades else seen.top
+        seen = View(decades, max(here, ax.get_ylim()[1] / 1.3))
     if sample is not None:
         places = [place for place, _ in law.atoms]
         eigenvalues = np.linalg.eigvalsh(law.matrix(sample, seed))
         label = f"one matrix of size {sample}"
         draw_histogram(ax, eigenvalues, label, bins=70, atoms=places, decades=seen.decades)
     draw_density(ax, t, density, "limiting law", decades=seen.decades)
+    top = seen.top or 1.0
     for place, mass in law.atoms:
-        _atom(ax, place, mass, seen)
+        if seen.decades and place <= 0:
+            # A logarithmic axis cannot show it.
+            ax.plot([], [], " ", label=f"mass {mass:.3g} at {place:.3g}")
+            continue
+        arrow = {"arrowstyle": "->", "color": COLOURS[1]}
+        ax.annotate("", xy=(place, top), xytext=(place, 0), arrowprops=arrow)
+        ax.text(place, 1.03 * top, f"{mass:.3g}", color=COLOURS[1], ha="center", va="bottom")
     # An atom at the end of the support has its mass written above it, which needs room on both sides.
     ax.margins(x=0.08)
-    ax.set_ylim(0, 1.3 * (seen.top or 1.0))
+    ax.set_ylim(0, 1.3 * top)
     ax.set_xlabel("eigenvalue")
     ax.legend(frameon=False, loc="upper center", ncols=2)
     return ax
@@ -230,27 +234,6 @@ def _scale(ax: "Axes", decades: bool) -> None:
     ax.set_ylabel(View(decades, 0.0).ylabel)
     if decades:
         ax.set_xscale("log")
-
-
-def _view(ax: "Axes", t: Real, density: Real) -> View:
-    """The axes that suit the law; those of what has been drawn there before stay as they are, or grow."""
-    found = view([(t, density)])
-    if not ax.has_data():
-        return found
-    decades = ax.get_xscale() == "log"
-    drawn = heights(t, density, decades=decades)
-    here = float(drawn[np.isfinite(drawn)].max(initial=0.0)) if decades else found.top
-    return View(decades, max(here, ax.get_ylim()[1] / 1.3))
-
-
-def _atom(ax: "Axes", place: float, mass: float, view: View) -> None:
-    """Draw an arrow with the mass above it; an atom that a logarithmic axis cannot show goes into the legend."""
-    if view.decades and place <= 0:
-        ax.plot([], [], " ", label=f"mass {mass:.3g} at {place:.3g}")
-        return
-    top = view.top or 1.0
-    ax.annotate("", xy=(place, top), xytext=(place, 0), arrowprops={"arrowstyle": "->", "color": COLOURS[1]})
-    ax.text(place, 1.03 * top, f"{mass:.3g}", color=COLOURS[1], ha="center", va="bottom")
 
 
 def current_axes() -> "Axes":

@@ -19,18 +19,14 @@ from typing import Any
 import numpy as np
 import threadpoolctl
 
-PATIENCE = 2.0
-"""Seconds without a line."""
-_OFTEN = 0.1
-"""Seconds between two states of the line on a terminal, which is written in place."""
+PATIENCE, _OFTEN = 2.0, 0.1
+"""Seconds without a line, and between two states of that on a terminal, which is written in place."""
 _SHORTEST, _LONGEST = 10.0, 30.0
 """Seconds between two lines elsewhere: half of what has passed, within these."""
-
 BUDGET = 60.0
 """Seconds of one core that a question may cost unless more are allowed."""
 
-assert np.linalg is not None
-"""Its BLAS has to be loaded when the libraries are counted."""
+assert np.linalg is not None, "its BLAS has to be loaded when the libraries are counted"
 
 
 @contextmanager
@@ -87,10 +83,8 @@ def step() -> None:
 class Effort:
     """Counts Newton steps, in estimated seconds of one core: the same count on every machine, idle or not.
 
-    Parameters
-    ----------
-    what : the law, for lines of progress; step : seconds of one step at one point.
-    refuse : the estimated seconds and the budget -> the error to raise.
+    ``what`` is the law, for lines of progress, ``step`` the seconds of one step at one point, and ``refuse`` makes
+    the error to raise from estimated seconds and budget.
     """
 
     def __init__(self, what: str, step: float, refuse: Callable[[float, float], Exception]):

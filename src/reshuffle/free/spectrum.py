@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from reshuffle.free.checks import Complex, ConvergenceError, Real, complex_points, count, number, real_points
 from reshuffle.free.expression import Expression, Inverse
-from reshuffle.free.laws import Element
+from reshuffle.free.laws.elements import Element
 from reshuffle.free.laws.law import Law, Pairs
 from reshuffle.free.linearization import generated, linearize, reduced
 from reshuffle.free.measure import Measure
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from reshuffle.free.certificates import Certificate, Prover
     from reshuffle.free.weighted import Weighted
 
-# Of the points solved together: few enough to stay in the cache.
 MEMORY = 150_000
-# The largest number of points of a result that is remembered.
+"""Numbers of the points solved together: few enough to stay in the cache."""
 REMEMBERED = 20_000
-# Seconds of one Newton step at one point, measured on one core: for itself, and per entry of its Jacobian.
+"""The largest number of points of a result that is remembered."""
 STEP, STEP_PER_ENTRY = 2.5e-5, 3.5e-7
+"""Seconds of one Newton step at one point, measured on one core: for itself, and per entry of its Jacobian."""
 SEEDS = 8
 """Sampled eigenvalues that lead to the continuous part; if it is so light that these are fewer, others help."""
 
@@ -217,6 +217,7 @@ class Spectrum(SolvedLaw):
     def __init__(self, expression: Expression, budget: float = BUDGET):
         self.expression, self.budget = expression, budget
         self.engine = Engine(expression)
+        self._prover: Prover | None = None
 
     @property
     def _unit(self) -> float:  # type: ignore[override]
@@ -235,14 +236,13 @@ class Spectrum(SolvedLaw):
             yield self._support(eigenvalues, found, size), found
 
     def _support(self, eigenvalues: Real, found: Pairs, size: int) -> Support:
-        nothing = Support((), (), {})
         if sum(mass for _, mass in found) > 1 - 1e-8:
-            return nothing
+            return Support((), (), {})
         seeds = _away(eigenvalues, found)
         if len(seeds) < SEEDS:
             seeds = np.concatenate([seeds, _away(light_eigenvalues(self.engine, size), found)])
         if not len(seeds):
-            return nothing
+            return Support((), (), {})
         errors = lambda t: self._density_and_error(t)[1]  # noqa: E731
         return support_of(self._density_or_nan, seeds, 3 * size, self.engine.mark, self.engine.ends, errors)
 
@@ -285,13 +285,10 @@ class Spectrum(SolvedLaw):
         >>> free.spectrum(x * y + y * x).certify(0.3 + 0.1j).radius < 1e-15
         True
         """
-        return self._prover.certify(complex(complex_points("z", z)))
-
-    @cached_property
-    def _prover(self) -> "Prover":
         from reshuffle.free.certificates import Prover
 
-        return Prover(self.expression)
+        self._prover = self._prover or Prover(self.expression)
+        return self._prover.certify(complex(complex_points("z", z)))
 
     def matrix(self, size: int, seed: int | None = 0) -> NDArray[Any]:
         """Return the expression at random matrices of ``size``, drawn with ``seed``, whose limit is this law."""
@@ -319,9 +316,8 @@ class Spectrum(SolvedLaw):
         return Comparison(eigenvalues, edges, heights, expected, distance)
 
     def __repr__(self) -> str:
-        return (
-            f"Spectrum of {self.expression!r}, pencil {self.engine.pencil.size} x {self.engine.pencil.size}"
-        )
+        size = self.engine.pencil.size
+        return f"Spectrum of {self.expression!r}, pencil {size} x {size}"
 
 
 def _away(eigenvalues: Real, atoms: Pairs) -> Real:
@@ -347,15 +343,16 @@ class Engine:
             self.expression = reduced(generated(expression))
             self.pencil = linearize(self.expression)
         rows = np.ones(self.pencil.corner) if direction is None else np.asarray(direction, dtype=float)
+        laws = self.expression.family.laws if self.expression.family else ()
+        self.laws = [law / scale for law, scale in zip(laws, self.pencil.scales, strict=True)]
         self._last: dict[bool, tuple[Complex, Resolved]] = {}
         self.direction = np.concatenate([rows, np.zeros(self.pencil.size - self.pencil.corner)])
 
     @cached_property
     def effort(self) -> Effort:
         """The cost of solving so far."""
-        return Effort(
-            f"the law of {self.expression!r}", STEP + STEP_PER_ENTRY * self.system.unknowns**2, self._refused
-        )
+        step = STEP + STEP_PER_ENTRY * self.system.unknowns**2
+        return Effort(f"the law of {self.expression!r}", step, self._refused)
 
     def _refused(self, needed: float, budget: float) -> ConvergenceError:
         return ConvergenceError(
@@ -367,14 +364,8 @@ class Engine:
     @cached_property
     def system(self) -> System:
         """The joint fixed-point system of all variables, each scaled to norm one."""
-        family = self.expression.family
-        laws = (
-            [law / scale for law, scale in zip(family.laws, self.pencil.scales, strict=True)]
-            if family
-            else []
-        )
         with SINGLE_THREAD:
-            return System(self.pencil.coefficients, laws, self.direction)
+            return System(self.pencil.coefficients, self.laws, self.direction)
 
     @cached_property
     def axis(self) -> AxisSolver:
@@ -396,6 +387,11 @@ class Engine:
     def series(self) -> ChebyshevCache:
         """The resolvent as Chebyshev series, where many points were requested."""
         return ChebyshevCache(self._on_axis)
+
+    def _on_axis(self, x: Real) -> tuple[Complex, Real]:
+        found = self.axis.solve(x)
+        self.effort.spend(found.steps)
+        return found.values, found.errors
 
     def resolvent(self, z: Complex, strict: bool = True) -> Resolved:
         """Return the first block of the resolvent at z (points,), of shape (points, corner, corner).
@@ -425,11 +421,6 @@ class Engine:
         if on_axis.any():
             values[on_axis], errors[on_axis] = self.series.solve(inner.real[on_axis])
         return values, errors
-
-    def _on_axis(self, x: Real) -> tuple[Complex, Real]:
-        landed = self.axis.solve(x)
-        self.effort.spend(landed.steps)
-        return landed.values, landed.errors
 
     def trace(self, z: Complex, strict: bool = True) -> Resolved:
         """Return the normalised trace of the first block at points of any shape; the last answer is remembered."""
@@ -478,11 +469,15 @@ def require_self_adjoint(expression: Expression) -> None:
         return
     if is_polynomial(expression) and max(sizes[difference]) <= 1e-15 * max(sizes[expression]):
         return
-    off, whole = (
-        [np.abs(e.evaluate(_point(expression, seed))).max() for seed in (1, 2)]
-        for e in (difference, expression)
-    )
-    if all(part <= 1e-12 * size for part, size in zip(off, whole, strict=True)):
+    laws = expression.family.laws if expression.family else ()
+    drawn = np.random.default_rng(1).standard_normal((2, len(laws), 2, 5, 5))
+    for real, imaginary in drawn.transpose(0, 2, 1, 3, 4):
+        a = real + 1j * imaginary
+        point = [(m + m.conj().T) * law.scale / 4 for m, law in zip(a, laws, strict=True)] or [np.eye(1)]
+        off, whole = (np.abs(e.evaluate(point)).max() for e in (difference, expression))
+        if off > 1e-12 * whole:
+            break
+    else:
         return
     largest = 1e-12 * max(sizes[difference]) if is_polynomial(expression) else 0.0
     terms = zip(difference.terms.items(), sizes[difference], strict=True)
@@ -491,16 +486,6 @@ def require_self_adjoint(expression: Expression) -> None:
         f"expression must be self-adjoint, but it is {expression!r}, whose anti-self-adjoint part is {shown!r};"
         " take (p + p.adjoint())/2, or p.adjoint() * p for its singular values"
     )
-
-
-def _point(expression: Expression, seed: int) -> list[Complex]:
-    generator = np.random.default_rng(seed)
-    laws = expression.family.laws if expression.family else ()
-    result = []
-    for law in laws:
-        a = generator.standard_normal((5, 5)) + 1j * generator.standard_normal((5, 5))
-        result.append((a + a.conj().T) * law.scale / 4)
-    return result or [np.eye(1)]
 
 
 def require_invertible(expression: Expression) -> None:

@@ -192,27 +192,18 @@ def support(
     found = tuple(
         (float(a), float(b)) for a, b in zip(ends[::2], ends[1::2], strict=True) if b - a > 2 * INSIDE * scale
     )
-    pieces = _pieces(density, found, peaks(density, grid, values, threshold, ends))
-    return Support(found, pieces, {float(end): 2.0 for end in ends[regular]})
-
-
-def _pieces(density: Callable[[Real], Any], found: Pairs, near: Real) -> Pairs:
-    """Return the intervals cut at the singular points close to ``near``."""
+    near = peaks(density, grid, values, threshold, ends)
     pieces: list[tuple[float, float]] = []
     for low, high in found:
-        inside = near[(near > low + 1e-7 * (high - low)) & (near < high - 1e-7 * (high - low))]
-        places = [_singular(density, place, low, high) for place in np.sort(inside)]
-        cuts = [low, *(place for place in places if place is not None), high]
-        pieces += list(itertools.pairwise(cuts))
-    return tuple(pieces)
-
-
-def _singular(density: Callable[[Real], Any], near: float, low: float, high: float) -> float | None:
-    """Return the singular point close to ``near``, from the side on which the density is larger."""
-    width, scale = high - low, max(abs(low), abs(high), high - low)
-    sides = _values(density, near + 1e-6 * width * np.array([-1.0, 1.0]))
-    place = locate(density, near, width if sides[1] > sides[0] else -width, scale)
-    return 0.0 if place is not None and abs(place) < 1e-11 * scale else place
+        # The interval is cut at singular points, each located from the side on which the density is larger.
+        width, size, cuts = high - low, max(abs(low), abs(high), high - low), [low]
+        for peak in np.sort(near[(near > low + 1e-7 * width) & (near < high - 1e-7 * width)]):
+            sides = _values(density, peak + 1e-6 * width * np.array([-1.0, 1.0]))
+            place = locate(density, peak, width if sides[1] > sides[0] else -width, size)
+            if place is not None:
+                cuts.append(0.0 if abs(place) < 1e-11 * size else place)
+        pieces += list(itertools.pairwise([*cuts, high]))
+    return Support(found, tuple(pieces), {float(end): 2.0 for end in ends[regular]})
 
 
 def _ends(
@@ -253,19 +244,17 @@ def _ends(
     ends[rest] = square_root_ends(density, narrow.edges, widths[rest], scale)
     missed = np.isnan(ends[rest])
     rest, narrow = rest[missed], cut(density, narrow.take(missed), threshold, CLOSE * scale)
-    for place, edge in zip(rest, narrow.edges, strict=True):
-        ends[place] = _located(density, float(edge), float(widths[place]), scale)
+    for place, edge in zip(rest, narrow.edges.tolist(), strict=True):
+        # Where the density is another fractional power.
+        inward = float(widths[place])
+        located = locate(density, edge, inward, scale)
+        if located is not None and not _misses(density, edge, located, inward, scale):
+            ends[place] = located
     missed = np.isnan(ends[rest])
     fine = cut(density, narrow.take(missed), threshold, 4e-15 * scale).edges
     for place, edge in zip(rest[missed], fine, strict=True):
         ends[place] = polish(density, float(edge), float(widths[place]), scale)
     return ends, regular
-
-
-def _located(density: Callable[[Real], Any], edge: float, inward: float, scale: float) -> float:
-    """Return the end close to ``edge`` at which the density is a fractional power, or nan."""
-    found = locate(density, edge, inward, scale)
-    return np.nan if found is None or _misses(density, edge, found, inward, scale) else found
 
 
 def _ends_at_zero(density: Callable[[Real], Any], inward: float, outside: float, scale: float) -> bool:
@@ -347,21 +336,16 @@ def square_root_ends(density: Callable[[Real], Any], edges: Real, inward: Real, 
     while True:
         agree = (np.abs(found - last) < 1e-10 * scale) & (np.abs(found - edges) < 1e-5 * scale)
         if agree.any():
-            agree[agree] = _starts_at(density, found[agree], inward[agree], scale)
+            # Nothing must speak against an edge: just inside of it the density is positive, or failed. A soft edge
+            # closer to a hard one than the fit is narrow cannot be distinguished from the hard one.
+            inside = found[agree] + np.copysign(INSIDE * scale, inward[agree])
+            agree[agree] = ~_vanishes(density, inside, scale)
             ends[agree] = found[agree]
         open_ = np.isnan(ends)
         if not closer or not open_.any():
             return ends
         last, found = found, np.full(len(edges), np.nan)
         found[open_] = _zeros_of_squares(density, edges[open_], closer.pop(0)[open_])
-
-
-def _starts_at(density: Callable[[Real], Any], edges: Real, inward: Real, scale: float) -> NDArray[np.bool_]:
-    """Return whether nothing speaks against edges: just inside of them the density is positive, or failed.
-
-    A soft edge so close to a hard one that it is narrower than the fit cannot be distinguished from the hard one.
-    """
-    return ~_vanishes(density, edges + np.copysign(INSIDE * scale, inward), scale)
 
 
 def _misses(density: Callable[[Real], Any], edge: float, found: float, inward: float, scale: float) -> bool:
@@ -394,22 +378,17 @@ def _zeros_of_squares(density: Callable[[Real], Any], edges: Real, reaches: Real
     nodes = 2 - np.cos(np.pi * (np.arange(12) + 0.5) / 12)
     points = edges[..., None] + reaches[..., None] * nodes
     values = _values(density, points.ravel()).reshape(-1, len(nodes))
-    roots = np.array([_zero_of_square(nodes, row) for row in values]).reshape(edges.shape)
-    return np.asarray(edges + reaches * roots)
-
-
-def _zero_of_square(nodes: Real, values: Real) -> float:
-    if values.min() <= 0:
-        return np.nan
-    slope = np.log(values[-1] / values[0]) / np.log(nodes[-1] / nodes[0])
-    if abs(abs(slope) - 0.5) > 0.1:
-        return np.nan
-    # Degree four: higher ones multiply the densities' rounding by more than they gain this close to the edge.
-    series = Chebyshev.fit(nodes, values ** (2 * np.sign(slope)), 4, domain=[1, 3])
-    derivative, root = series.deriv(), 0.0
-    for _ in range(6):
-        root -= float(series(root) / derivative(root))
-    return root
+    roots = np.full(len(values), np.nan)
+    for k, row in enumerate(values):
+        slope = np.log(row[-1] / row[0]) / np.log(nodes[-1] / nodes[0]) if row.min() > 0 else np.nan
+        if abs(abs(slope) - 0.5) <= 0.1:
+            # Degree four: higher ones multiply the densities' rounding by more than they gain this close.
+            series = Chebyshev.fit(nodes, row ** (2 * np.sign(slope)), 4, domain=[1, 3])
+            derivative, root = series.deriv(), 0.0
+            for _ in range(6):
+                root -= float(series(root) / derivative(root))
+            roots[k] = root
+    return np.asarray(edges + reaches * roots.reshape(edges.shape))
 
 
 def _values(density: Callable[[Real], Any], points: Real) -> Real:

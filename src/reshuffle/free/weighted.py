@@ -52,28 +52,19 @@ class Weighted:
     @cached_property
     def engine(self) -> Engine:
         """The solver of the extended pencil, into which p and q enter at size one: neither drowns the other."""
-        p, q = self.law.expression, self.weight / self._size
-        centre = self._centre
-        scaled = (p - centre) / self._scale
+        pencil, q = self.law.engine.pencil, self.weight / self._size
+        scaled = (self.law.expression - pencil.shift) / pencil.factor
         corner, right = np.zeros((3, 3)), np.zeros((3, 3))
         corner[0, 0], right[0, 1] = 1.0, 1.0
         fixed = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, -1.0, 0.0]])
         extended = corner * scaled + right * q + right.T * q.adjoint() + fixed
         return Engine(extended, direction=np.array([1.0, 0.0, 0.0]))
 
-    @property
-    def _scale(self) -> float:
-        return self.law.engine.pencil.factor
-
-    @property
-    def _centre(self) -> float:
-        return self.law.engine.pencil.shift
-
     def _entries(self, z: Complex) -> tuple[Complex, Complex]:
         """Return ``tau((z - p)^-1 q)`` and ``tau(q* (z - p)^-1)`` at points of any shape."""
-        inner = (z.ravel() - self._centre) / self._scale
-        value = self.engine.resolvent(inner).value
-        unit = self._size / self._scale
+        pencil = self.law.engine.pencil
+        value = self.engine.resolvent((z.ravel() - pencil.shift) / pencil.factor).value
+        unit = self._size / pencil.factor
         return (value[:, 0, 2] * unit).reshape(z.shape), (value[:, 2, 0] * unit).reshape(z.shape)
 
     def cauchy(self, z: ArrayLike) -> Complex:
@@ -97,7 +88,7 @@ class Weighted:
         places = np.array([place for place, _ in self.law.atoms])
         if not len(places):
             return ()
-        limits = residues(self.cauchy, places, self._scale)
+        limits = residues(self.cauchy, places, self.law.engine.pencil.factor)
         return tuple(
             (float(x), v.real if self._is_real else complex(v)) for x, v in zip(places, limits, strict=True)
         )
@@ -108,9 +99,8 @@ class Weighted:
         x, w = self.law.measure.quadrature
         plain, ours = self.law.density(x), self.density(x)
         if np.isnan(ours).any():
-            bad = x[np.isnan(ours)][0]
             raise ConvergenceError(
-                f"the weighted density did not converge at {bad}; use cauchy off the real axis"
+                f"the weighted density did not converge at {x[np.isnan(ours)][0]}; use cauchy off the real axis"
             )
         # Where the density itself vanishes the node has no weight to share.
         return x, np.where(plain > 0, w / np.where(plain > 0, plain, 1.0), 0.0) * ours

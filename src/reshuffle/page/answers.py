@@ -1,59 +1,18 @@
-"""Tabs and their answers as data, and an answer as what the browser is sent; every text is escaped."""
+"""Answers and their charts as data, and an answer as what the browser is sent; every text is escaped."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from htmltools import Tag, TagList, tags
 
-from reshuffle._uncertainty import significant
 from reshuffle.errors import Worded
-from reshuffle.page.inputs import Input
+from reshuffle.page.tabs import Tab
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
+LINES = "The Python lines that compute this"
+"""Title of the program that every answer has."""
 _WORDS = {"batch_size": "the batch size", "critical_step": "the largest step that converges"}
 """Arguments of the library in the words of the page."""
-GREW = 1e100
-"""A test error beyond this diverges."""
-
-
-@dataclass(frozen=True)
-class Tab:
-    """A tab of the page.
-
-    Attributes
-    ----------
-    name, title, question, lead : str
-        In addresses, on the tab, as its heading, and two sentences on what one sees.
-    module : str
-        The module of `reshuffle.page` with the functions of its stages.
-    inputs : list of Input
-    stages : list of str
-        Functions `stage(values, upload) -> Answer`, called in another process by name: the first answers at once,
-        and each of the others replaces the answer before it. `Answer.is_final` ends them.
-    examples : dict
-        Values worth a look, by name; the other inputs have their defaults.
-    advice : str
-        What to try if an answer takes too long.
-    """
-
-    name: str
-    title: str
-    question: str
-    lead: str
-    module: str
-    inputs: Sequence[Input]
-    stages: Sequence[str]
-    advice: str = "try smaller numbers"
-    examples: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    @property
-    def defaults(self) -> dict[str, Any]:
-        """The values of all inputs as the page opens."""
-        return {one.name: one.default for one in self.inputs}
 
 
 @dataclass(frozen=True)
@@ -88,19 +47,14 @@ class Chart:
 
     Attributes
     ----------
-    name, title : str
-        Of the files it is saved to, and above it.
-    words : str
-        Its main numbers in a sentence, for those who do not see it.
-    x, y : Axis
-    series : list of Series
+    name, title, words : str
+        Of the files it is saved to; above it; and its main numbers in a sentence, for those who do not see it.
     marks : list of (float, str)
         Places on the horizontal axis with a line and a word each.
     handle : str
         The input that a handle on the horizontal axis moves, if any.
     morph : (list of float, list of list of list of float), optional
-        Positions of the handle's input, and the heights of all lines of the first chart at each: the browser
-        interpolates between them while the handle moves.
+        Positions of the handle, and the heights of all lines of the first chart at each, to interpolate between.
     frames : list of list of list of float, optional
         The `x` of all series at every moment, for a play button; `moments` names them.
     """
@@ -129,31 +83,20 @@ class Table:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a tab shows for its inputs, or in one sentence why it does not.
+    """A sentence with charts, tables and programs for the inputs of a tab, or the reason why there is none.
 
     Attributes
     ----------
-    sentence : str
-        The answer itself.
-    setting : str
-        The inputs that it belongs to, in words.
-    note : str
-        How it was computed, if that is not all there is to know: a stand-in, an estimate.
-    facts : dict
-        A few numbers with their names.
+    sentence, setting, note : str
+        The answer itself, the inputs that it belongs to, and how it was computed if that is a stand-in.
+    facts, programs : dict
+        A few numbers with their names, and programs to copy, by title.
     remarks : list of str
         Paragraphs.
-    charts, tables : lists
-    programs : dict
-        Programs to copy, by title.
-    offers : dict
-        Names of columns that the data offer to inputs, by input.
-    chosen : dict
-        What was chosen among them where nothing was requested.
-    is_final : bool
-        Whether no later stage has more to say.
-    is_refusal : bool
-        Whether there is no answer; `sentence` says why.
+    offers, chosen : dict
+        Names of columns that the data offer to inputs, and what was chosen among them where nothing was requested.
+    is_final, is_refusal : bool
+        Whether no later stage has more to say, and whether there is no answer; `sentence` says why.
     """
 
     sentence: str
@@ -185,31 +128,11 @@ def refusal(error: Exception | str, **given: Any) -> Answer:
     return Answer(text, is_refusal=True, **given)
 
 
-def number(value: float, digits: int = 4) -> str:
-    """Return a number for people, or words for what is none.
-
-    >>> number(0.512345), number(math.inf), number(math.nan)
-    ('0.5123', 'diverges', 'not known')
-    """
-    if math.isnan(value):
-        return "not known"
-    return significant(value, digits) if value < GREW else "diverges"
-
-
-def numbers(values: "ArrayLike") -> list[Any]:
-    """Return numbers of any shape as lists for JSON: ten digits, None for what is not finite."""
-    import numpy as np
-
-    array = np.asarray(values, dtype=float)
-    if array.ndim:
-        return [numbers(one) for one in array]
-    return float(f"{float(array):.10g}") if np.isfinite(array) else None  # type: ignore[return-value]
-
-
 def message(answer: Answer, tab: Tab) -> dict[str, Any]:
     """Return an answer as the browser takes it: texts, charts as numbers, and elements for the rest."""
+    facts = [tags.div(tags.dt(name), tags.dd(value), class_="fact") for name, value in answer.facts.items()]
     parts = TagList(
-        _facts(answer.facts) if answer.facts else None,
+        tags.dl(facts, class_="facts") if facts else None,
         [tags.p(remark, class_="remark") for remark in answer.remarks],
         [_table(one) for one in answer.tables],
         [_program(title, text, tab.name) for title, text in answer.programs.items()],
@@ -226,29 +149,22 @@ def message(answer: Answer, tab: Tab) -> dict[str, Any]:
     }
 
 
-def _facts(facts: Mapping[str, str]) -> Tag:
-    return tags.dl(
-        [tags.div(tags.dt(name), tags.dd(value), class_="fact") for name, value in facts.items()],
-        class_="facts",
-    )
-
-
 def _table(one: Table) -> Tag:
     head = tags.tr([tags.th(heading, scope="col") for heading in one.headings])
     rows = [
         tags.tr(tags.th(first, scope="row"), [tags.td(cell) for cell in rest]) for first, *rest in one.rows
     ]
-    made = tags.table(tags.caption(one.title), tags.thead(head), tags.tbody(rows))
+    made = tags.table(tags.caption(tags.span(one.title)), tags.thead(head), tags.tbody(rows))
     # A table that is wider than the screen is moved by the arrow keys, for which it takes the focus.
     return tags.div(made, class_="scroll", tabindex="0", role="region", aria_label=one.title)
 
 
 def _program(title: str, text: str, tab: str) -> Tag:
     key = f"{tab}-{''.join(sign for sign in title.lower() if sign.isalnum())}"
-    copy = tags.button(
-        "Copy", type="button", class_="copy", data_copies=f"{key}-text", aria_label=f"Copy: {title}"
-    )
+    name = {"data_copies": f"{key}-text", "aria_label": f"Copy: {title}"}
     code = tags.pre(
         tags.code(text, id=f"{key}-text"), tabindex="0", role="region", aria_label=f"{title}, program"
     )
-    return tags.details(tags.summary(title), copy, code, id=key)
+    return tags.details(
+        tags.summary(title), tags.button("Copy", type="button", class_="copy", **name), code, id=key
+    )

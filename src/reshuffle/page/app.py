@@ -3,30 +3,25 @@
 import asyncio
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from htmltools import HTMLDependency, Tag, TagList, head_content, tags
+from htmltools import HTML, HTMLDependency, Tag, TagList, head_content, tags
 from shiny import App, Inputs, Outputs, Session, reactive
-from shiny.bookmark import restore_input
-from shiny.module import ResolvedId
 from starlette.requests import Request
 
 from reshuffle import __version__
-from reshuffle.page import free_laws, limit, own_data, shuffling
-from reshuffle.page.answers import Answer, Tab, message, refusal
-from reshuffle.page.guard import LARGEST_FILE
-from reshuffle.page.inputs import entry, read
+from reshuffle.page.answers import Answer, message, refusal
+from reshuffle.page.inputs import LARGEST_FILE, read
+from reshuffle.page.tabs import LIMIT, OWN_DATA, TABS, Tab
 from reshuffle.page.workers import Pool
-from reshuffle.plotting import COLOURS, GREY
 
-TABS = {module.TAB.name: module.TAB for module in (limit, own_data, shuffling, free_laws)}
 SETTLED = 0.35
 """Seconds without a new question after which a thorough answer is begun."""
 _LONGEST_NAME = 60
-_MISSING = object()
 _FILES = HTMLDependency(
     "reshuffle-page",
     __version__,
@@ -39,7 +34,7 @@ _FILES = HTMLDependency(
 def application(quick: Pool, thorough: Pool) -> App:
     """Return the page; first stages are computed by one pool, all others by another."""
 
-    def server(inputs: Inputs, _outputs: Outputs, session: Session) -> None:
+    def server(inputs: Inputs, _: Outputs, session: Session) -> None:
         serve_session(inputs, session, quick, thorough)
 
     return App(page, server, bookmark_store="url")
@@ -62,25 +57,23 @@ def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool)
     Later stages end with the next question.
     """
     newest: Question | None = None
-    asked: Question | None = None
+    begun: Question | None = None
     last_tab = ""
 
     async def show(question: Question, answer: Answer, *, is_late: bool = False) -> None:
         # Names of columns come with the answer: sent after it, they would undo what is chosen in between.
-        offers = updates(question.tab, question.values, answer) if question is newest else {}
-        await session.send_custom_message(
-            "answer", message(answer, question.tab) | {"late": is_late, "offers": offers}
-        )
+        offers = {
+            key: one.update(
+                key, question.values[one.name], answer.offers[one.name], answer.chosen.get(one.name, "")
+            )
+            for key, one in question.tab.keys.items()
+            if one.name in answer.offers and question is newest
+        }
+        sent = message(answer, question.tab) | {"late": is_late, "offers": offers}
+        await session.send_custom_message("answer", sent)
 
-    def updates(tab: Tab, values: dict[str, Any], answer: Answer | None) -> dict[str, dict[str, Any]]:
-        """Return the messages to inputs by key: to all, or to those that an answer offers names of columns to."""
-        sent = {}
-        for one in tab.inputs:
-            if one.is_bookmarked and (answer is None or one.name in answer.offers):
-                key, names = f"{tab.name}_{one.name}", answer.offers[one.name] if answer else ()
-                chosen = answer.chosen.get(one.name, "") if answer else ""
-                sent[key] = one.update(key, values[one.name], names, chosen)
-        return sent
+    def current(tab: Tab) -> tuple[dict[str, Any], list[str]]:
+        return read(tab.inputs, {one.name: inputs[key]() for key, one in tab.keys.items()})
 
     @reactive.calc
     def upload() -> str | None:
@@ -89,10 +82,8 @@ def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool)
 
     @reactive.calc
     def question() -> Question:
-        tab = TABS.get(inputs.tab(), limit.TAB)
-        given = {one.name: inputs[f"{tab.name}_{one.name}"]() for one in tab.inputs if one.is_bookmarked}
-        values, errors = read(tab.inputs, given)
-        return Question(tab, values, errors, upload() if tab is own_data.TAB else None)
+        tab = TABS.get(inputs.tab(), LIMIT)
+        return Question(tab, *current(tab), upload() if tab is OWN_DATA else None)
 
     @reactive.extended_task
     async def first(question: Question) -> tuple[Question, Answer]:
@@ -106,14 +97,14 @@ def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool)
 
     @reactive.effect
     async def _() -> None:
-        nonlocal newest, asked
+        nonlocal newest, begun
         found = question()
         if found is not newest:
             newest = found
             later.cancel()
             await session.send_custom_message("busy", {"tab": found.tab.name})
-        if first.status() != "running" and asked is not found:
-            asked = found
+        if first.status() != "running" and begun is not found:
+            begun = found
             if found.errors:
                 await show(found, refusal(" ".join(found.errors)))
             else:
@@ -140,10 +131,10 @@ def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool)
     @reactive.event(inputs.example)
     def _() -> None:
         # The link that resets all inputs is an example without a name.
-        tab = TABS.get(inputs.tab(), limit.TAB)
+        tab = TABS.get(inputs.tab(), LIMIT)
         values = tab.defaults | dict(tab.examples.get(str(inputs.example()), {}))
-        for key, sent in updates(tab, values, None).items():
-            session.send_input_message(key, sent)
+        for key, one in tab.keys.items():
+            session.send_input_message(key, one.update(key, values[one.name]))
 
     @reactive.effect
     @reactive.event(inputs.stop)
@@ -153,24 +144,21 @@ def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool)
         if newest is not None:
             await session.send_custom_message("stopped", {"tab": newest.tab.name})
 
-    # After the question has been asked, which the browser may rely on.
+    # After the question has been taken up, which the browser may rely on.
     @reactive.effect(priority=-1)
     @reactive.event(inputs.settled)
     async def _() -> None:
         # The address has what differs from the defaults; from another tab one can go back.
         nonlocal last_tab
-        kept = {"tab"}
+        shown = {"tab"}
         for tab in TABS.values():
-            keys = {one.name: f"{tab.name}_{one.name}" for one in tab.inputs if one.is_bookmarked}
-            values, _ = read(tab.inputs, {name: inputs[key]() for name, key in keys.items()})
-            kept |= {key for name, key in keys.items() if values[name] != tab.defaults[name]}
-        session.bookmark.exclude = [str(name) for name in dir(inputs) if name not in kept]
-        mode: Any = (
-            "push" if last_tab not in ("", inputs.tab()) and not inputs.settled()["back"] else "replace"
-        )
+            values, _ = current(tab)
+            shown |= {key for key, one in tab.keys.items() if values[one.name] != one.default}
+        session.bookmark.exclude = [str(name) for name in dir(inputs) if name not in shown]
+        is_new = last_tab not in ("", inputs.tab()) and not inputs.settled()["back"]
         last_tab = inputs.tab()
         url = await session.bookmark.get_bookmark_url() or "?"
-        await session.bookmark.update_query_string(url[url.index("?") :], mode)
+        await session.bookmark.update_query_string(url[url.index("?") :], "push" if is_new else "replace")
         await session.send_custom_message("settled", inputs.settled()["count"])
 
     @session.on_ended
@@ -181,10 +169,9 @@ def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool)
 
 def _only(path: Path, name: str) -> str:
     """Return the path of a file under the name it was sent with, the only file of its session."""
-    for folder in path.parent.parent.iterdir():
-        for other in folder.iterdir():
-            if other != path:
-                other.unlink()
+    for other in path.parent.parent.glob("*/*"):
+        if other != path:
+            other.unlink()
     return str(path.rename(path.with_name(safe_name(name))))
 
 
@@ -199,39 +186,43 @@ def safe_name(given: str) -> str:
     return f"{stem[:_LONGEST_NAME] or 'table'}.csv"
 
 
+def restored(query: str) -> tuple[str, dict[str, dict[str, Any]], list[str]]:
+    """Return the tab and the values of all inputs in a bookmark, and what is wrong with those that are refused."""
+    given: dict[str, Any] = {}
+    values, errors = {}, []
+    for key, text in parse_qsl(query):
+        try:
+            given[key] = json.loads(text)
+        except (ValueError, RecursionError):
+            labels = [tab.keys[key].label for tab in TABS.values() if key in tab.keys]
+            errors += [f"{label} could not be read from the address." for label in labels]
+    for tab in TABS.values():
+        found = {one.name: given[key] for key, one in tab.keys.items() if key in given}
+        values[tab.name], wrong = read(tab.inputs, found)
+        errors += wrong
+    chosen = given.get("tab", LIMIT.name)
+    if not isinstance(chosen, str) or chosen not in TABS:
+        errors.append(f"The tab must be one of {', '.join(TABS)}.")
+        chosen = LIMIT.name
+    return chosen, values, errors
+
+
 def page(request: Request) -> TagList:
     """Return the whole document, in the state of the address."""
     chosen, values, errors = restored(request.url.query)
     return TagList(
         # Not tags.html: some versions of Shiny would put that into a body of their own.
-        head_content(
-            tags.meta(name="viewport", content="width=device-width, initial-scale=1"),
-            tags.meta(name="color-scheme", content="light dark"),
-            tags.title("reshuffle: explore"),
-            tags.style(palette()),
-            # Without an icon of its own, browsers ask for /favicon.ico.
-            tags.link(rel="icon", href="data:,"),
-        ),
+        head_content(HTML(_HEAD)),
         _FILES,
-        tags.a("To the answer", href="#answers", class_="skip"),
-        tags.header(
-            tags.h1("reshuffle"),
-            tags.p("What mini-batch gradient descent does to least squares: exactly, without training."),
-            tags.button("Dark", type="button", id="theme", aria_pressed="false"),
-        ),
+        HTML(_HEADER),
         tags.main(
             tags.p(" ".join(errors), id="alert", role="alert", hidden=None if errors else ""),
             tags.div(
                 [
-                    tags.button(
-                        tab.title,
-                        type="button",
-                        role="tab",
-                        id=f"tab-{tab.name}",
-                        data_tab=tab.name,
-                        aria_controls=f"panel-{tab.name}",
-                        aria_selected="true" if tab.name == chosen else "false",
-                        tabindex="0" if tab.name == chosen else "-1",
+                    HTML(
+                        _TAB.format(
+                            tab=tab, is_chosen=str(tab.name == chosen).lower(), index=-(tab.name != chosen)
+                        )
                     )
                     for tab in TABS.values()
                 ],
@@ -241,93 +232,28 @@ def page(request: Request) -> TagList:
             [_panel(tab, values[tab.name], tab.name == chosen) for tab in TABS.values()],
             id="answers",
         ),
-        tags.noscript("This page needs JavaScript, all of which comes from your own machine."),
     )
 
 
-def palette() -> str:
-    """Return the colours of the library's pictures as CSS variables, darker on light paper and lighter on dark."""
-    names = dict(zip(("first", "second", "third", "fourth", "fifth"), COLOURS, strict=False))
-    names |= {"grey": GREY, "accent": COLOURS[0]}
-    rules = []
-    for selector, other, share in ((":root", 0, 0.2), (':root[data-theme="dark"]', 255, 0.45)):
-        mixed = {
-            name: bytes(round((1 - share) * part + share * other) for part in bytes.fromhex(colour[1:])).hex()
-            for name, colour in names.items()
-        }
-        rules.append(f"{selector} {{ {' '.join(f'--{name}: #{value};' for name, value in mixed.items())} }}")
-    return "\n".join(rules)
-
-
-def restored(query: str) -> tuple[str, dict[str, dict[str, Any]], list[str]]:
-    """Return the tab and the values of all inputs in a bookmark, and what is wrong with those that are refused."""
-    given = {name for name, _ in parse_qsl(query)}
-    values, errors = {}, []
-    for tab in TABS.values():
-        found = {}
-        for one in tab.inputs:
-            key = f"{tab.name}_{one.name}"
-            value = restore_input(ResolvedId(key), _MISSING)
-            if value is not _MISSING:
-                found[one.name] = value
-            elif key in given:
-                errors.append(f"{one.label} could not be read from the address.")
-        values[tab.name], wrong = read(tab.inputs, found)
-        errors += wrong
-    chosen = restore_input(ResolvedId("tab"), limit.TAB.name)
-    if not isinstance(chosen, str) or chosen not in TABS:
-        errors.append(f"The tab must be one of {', '.join(TABS)}.")
-        chosen = limit.TAB.name
-    return chosen, values, errors
-
-
-def _panel(tab: Tab, values: dict[str, Any], is_chosen: bool) -> Tag:
+def _panel(tab: Tab, values: Mapping[str, Any], is_chosen: bool) -> Tag:
     """Return the inputs of a tab and the places of its answer; the charts come first, prose last."""
-    answer = TagList(
-        tags.div(
-            tags.h2(tab.question),
-            tags.p("Computing ...", class_="sentence", role="status", aria_live="polite", aria_atomic="true"),
-            tags.p(class_="setting"),
-            tags.p(class_="note", hidden=""),
-            tags.p(
-                tags.span(class_="dot", aria_hidden="true"),
-                " computing ",
-                tags.button("Stop", type="button", class_="stop"),
-                class_="working",
-            ),
-            class_="head",
-        ),
-        tags.div(class_="lead-chart"),
-    )
-    form = tags.form(
-        [entry(tab.name, one, values[one.name]) for one in tab.inputs],
-        tags.div(
-            tags.span("Try: "),
-            [tags.a(name, href=_link(tab, changes)) for name, changes in tab.examples.items()],
-            class_="examples",
-            role="group",
-            aria_label="Examples",
-        ),
-        tags.div(
-            tags.a("Reset", href=_link(tab, {}), class_="button"),
-            tags.button("Copy link", type="button", class_="copy-link"),
-            class_="actions",
-        ),
-        class_="inputs",
-        aria_label=f"{tab.title}: inputs",
-        autocomplete="off",
-        data_largest=str(LARGEST_FILE),
-    )
+    examples = [tags.a(name, href=_link(tab, changes)) for name, changes in tab.examples.items()]
     return tags.section(
-        answer,
-        form,
-        tags.div(class_="charts"),
-        tags.div(
-            tags.div(class_="rest"),
-            tags.div(class_="more"),
-            tags.p(tab.lead, class_="lead"),
-            class_="below",
+        HTML(_ANSWER.format(question=tab.question)),
+        tags.form(
+            [one.element(f"{tab.name}_{one.name}", values[one.name]) for one in tab.inputs],
+            tags.div("Try: ", examples, class_="examples", role="group", aria_label="Examples"),
+            tags.div(
+                tags.a("Reset", href=_link(tab, {}), class_="button"),
+                tags.button("Copy link", type="button", class_="copy-link"),
+                class_="actions",
+            ),
+            class_="inputs",
+            aria_label=f"{tab.title}: inputs",
+            autocomplete="off",
+            data_largest=str(LARGEST_FILE),
         ),
+        HTML(_BELOW.format(lead=tab.lead)),
         id=f"panel-{tab.name}",
         class_="panel",
         role="tabpanel",
@@ -337,6 +263,44 @@ def _panel(tab: Tab, values: dict[str, Any], is_chosen: bool) -> Tag:
     )
 
 
-def _link(tab: Tab, changes: Any) -> str:
+def _link(tab: Tab, changes: Mapping[str, Any]) -> str:
     entries = {"tab": tab.name} | {f"{tab.name}_{name}": value for name, value in changes.items()}
     return "?_inputs_&" + urlencode({key: json.dumps(value) for key, value in entries.items()})
+
+
+# Without an icon of its own, browsers ask for /favicon.ico.
+_HEAD = """\
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>reshuffle: explore</title>
+<link rel="icon" href="data:,">
+"""
+_HEADER = """\
+<a href="#answers" class="skip">To the answer</a>
+<header>
+  <h1>reshuffle</h1>
+  <p>What mini-batch gradient descent does to least squares: exactly, without training.</p>
+  <button type="button" id="theme" aria-pressed="false">Dark</button>
+</header>
+<noscript>This page needs JavaScript, all of which comes from your own machine.</noscript>
+"""
+_TAB = """\
+<button type="button" role="tab" id="tab-{tab.name}" data-tab="{tab.name}" aria-controls="panel-{tab.name}"
+  aria-selected="{is_chosen}" tabindex="{index}">{tab.title}</button>
+"""
+_ANSWER = """\
+<div class="head">
+  <h2>{question}</h2>
+  <p class="sentence" role="status" aria-live="polite" aria-atomic="true">Computing ...</p>
+  <p class="setting"></p>
+  <p class="note" hidden></p>
+  <p class="working">
+    <span class="dot" aria-hidden="true"></span> computing <button type="button" class="stop">Stop</button>
+  </p>
+</div>
+<div class="lead-chart"></div>
+"""
+_BELOW = """\
+<div class="charts"></div>
+<div class="below"><div class="rest"></div><div class="more"></div><p class="lead">{lead}</p></div>
+"""

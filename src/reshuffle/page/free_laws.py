@@ -3,115 +3,60 @@
 import keyword
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from reshuffle import free, plotting
 from reshuffle.errors import ArgumentError
-from reshuffle.page.answers import Answer, Axis, Chart, Series, Tab, Table, number, numbers
-from reshuffle.page.inputs import Number, Text
+from reshuffle.free import parser
+from reshuffle.page.answers import LINES, Answer, Axis, Chart, Series, Table
+from reshuffle.page.charts import bars, density_axis, line, number, numbers
 
-if TYPE_CHECKING:
-    from reshuffle._arrays import FloatArray
-    from reshuffle.free import Expression, Spectrum
-
-TAB = Tab(
-    name="free",
-    title="Free",
-    question="Which law has this expression of random matrices?",
-    lead="Type an expression of free variables and the law of each. The curve is the law of the limit, computed "
-    "without any matrix; the bars are the eigenvalues of one.",
-    module="free_laws",
-    inputs=(
-        Text("expression", "Expression", "x + y - (x*y + y*x)/2", 400,
-             help="Self-adjoint: + - * / ** and brackets."),
-        Text("laws", "Law of each variable", "x = mp(3, 0.1)\ny = mp(3, 0.1)", 1000, 4,
-             help="A line each: mp(ratio, variance), sc(variance), poisson(rate, jump), projection(rank), "
-             "bernoulli(probability, low, high), arcsine(low, high), uniform(low, high), wachter(first, second), "
-             "kesten(degree), discrete([points], [weights]), affine(law, scale, shift)."),
-        Number("size", "Size of the matrix", 300, 20, 800),
-        Number("seed", "Its seed", 0, 0, 9999, is_typed=True),
-        Number("moments", "Moments", 4, 1, 8),
-    ),
-    stages=("one_matrix", "law"),
-    advice="try a shorter expression, or one of lower degree",
-    examples={
-        "two mini-batches": {},
-        "anticommutator": {"expression": "x*y + y*x", "laws": "x = sc(1)\ny = sc(1)"},
-        "commutator": {"expression": "1j*(x*y - y*x)", "laws": "x = sc(1)\ny = poisson(1, 1)"},
-        "a compression": {"expression": "p*x*p", "laws": "p = projection(0.5)\nx = arcsine(-2, 2)"},
-        "a resolvent": {"expression": "(3 + x + y)**-1", "laws": "x = sc(1)\ny = bernoulli(0.5, -1, 1)"},
-    },
-)  # fmt: skip
-MOST_TERMS = 60
-HIGHEST_DEGREE = 8
-LARGEST_PENCIL = 24
+MOST_TERMS, HIGHEST_DEGREE, LARGEST_PENCIL = 60, 8, 24
 _QUICK_SIZE = 200
 
 
-def one_matrix(values: Mapping[str, Any], upload: None = None) -> Answer:
-    """Return the eigenvalues of a matrix of moderate size, until the law is known."""
-    import numpy as np
-
-    from reshuffle import free
-
-    size = min(values["size"], _QUICK_SIZE)
-    eigenvalues = np.linalg.eigvalsh(free.spectrum(_expression(values)).matrix(size, values["seed"]))
-    low, high = float(eigenvalues.min()), float(eigenvalues.max())
-    return Answer(
-        f"One matrix of size {size} has eigenvalues from {number(low)} to {number(high)}.",
-        _setting(values),
-        "A first look, at one matrix; the law takes a little longer.",
-        charts=[_chart(values, eigenvalues, None)],
-        programs={"The Python lines that compute this": _program(values)},
-        is_final=False,
-    )
-
-
-def law(values: Mapping[str, Any], upload: None = None) -> Answer:
-    """Return the law: density, edges, atoms and moments, with the eigenvalues of one matrix."""
-    import numpy as np
-
-    from reshuffle import free
-
-    found = free.spectrum(_expression(values))
-    eigenvalues = np.linalg.eigvalsh(found.matrix(values["size"], values["seed"]))
-    moments = found.moments(values["moments"])
-    edges = [end for interval in found.support for end in interval]
-    places = [*edges, *(place for place, _ in found.atoms)]
-    rows = [[f"edge {count}", f"{end:.8g}"] for count, end in enumerate(edges, 1)]
-    rows += [[f"atom at {place:.6g}", f"mass {mass:.6g}"] for place, mass in found.atoms]
-    rows += [[f"moment {order}", f"{value:.8g}"] for order, value in enumerate(moments, 1)]
-    distance = found.compare(values["size"], values["seed"]).distance
-    return Answer(
-        _sentence(found),
-        _setting(values),
-        facts={
-            "Mean": f"{moments[0]:.6g}",
-            "Smallest point": f"{min(places):.6g}",
-            "Largest point": f"{max(places):.6g}",
-            "Atoms": str(len(found.atoms)) if found.atoms else "none",
-            "Farthest from the matrix": number(distance, 2),
-        },
-        charts=[_chart(values, eigenvalues, found)],
-        tables=[Table("Edges, atoms and moments", ["of the law", "value"], rows)],
-        programs={"The Python lines that compute this": _program(values)},
-    )
+def answer(values: Mapping[str, Any], stage: int, upload: None = None) -> Answer:
+    """Return the eigenvalues of one matrix, of moderate size at stage 0; and after that the law as well."""
+    definitions = [text.strip() for text in re.split(r"[\n;]", values["laws"]) if text.strip()]
+    found = free.spectrum(_expression(values["expression"], definitions))
+    size = values["size"] if stage else min(values["size"], _QUICK_SIZE)
+    eigenvalues = np.linalg.eigvalsh(found.matrix(size, values["seed"]))
+    atoms = found.atoms if stage else ()
+    series = [bars(f"one matrix of size {size}", eigenvalues, "first", [place for place, _ in atoms])]
+    ends = f"from {number(eigenvalues.min())} to {number(eigenvalues.max())}"
+    words = f"{size} eigenvalues of {values['expression']} {ends}"
+    given: dict[str, Any] = {}
+    if stage:
+        sentence, given = _of_law(found, values)
+        words += f"; {sentence[0].lower()}{sentence[1:-1]}"
+        series.append(line("the law", *plotting.spectrum_points(found), "second", key="", dash="", width=2.4))
+    else:
+        sentence = f"One matrix of size {size} has eigenvalues {ends}."
+        given = {"note": "A first look, at one matrix; the law takes a little longer.", "is_final": False}
+    if atoms:
+        places, masses = map(numbers, zip(*atoms, strict=True))
+        series.append(Series("", "atoms, with their mass", places, masses, "third", "arrows"))
+    x, y = Axis("eigenvalue", "eigenvalue"), density_axis(series)
+    chart = Chart("law", "The law and one matrix", f"{words}.", x, y, series)
+    made = f"{values['expression']} with {', '.join(definitions)}"
+    setting = f"{made}; matrix of size {values['size']}, seed {values['seed']}"
+    return Answer(sentence, setting, charts=[chart], programs={LINES: _program(values, definitions)}, **given)
 
 
-def _expression(values: Mapping[str, Any]) -> "Expression":
+def _expression(text: str, definitions: list[str]) -> free.Expression:
     """Parse what was typed; nothing of it is run as Python."""
-    from reshuffle import free
-    from reshuffle.free import parser
-
-    if not values["expression"]:
+    if not text:
         raise ArgumentError("Expression", "not be empty", "it is", "try x*y + y*x")
-    found = free.parse(values["expression"], **parser.parse_definitions(_definitions(values)))
+    found = free.parse(text, **parser.parse_definitions(definitions))
     degree = max((len(word) for word in found.terms), default=0)
-    for what, count, most in (
+    for what, size, most in (
         ("terms", len(found.terms), MOST_TERMS),
         ("factors per term", degree, HIGHEST_DEGREE),
     ):
-        if count > most:
-            raise ArgumentError("Expression", f"multiply out to at most {most} {what}", f"it has {count}")
+        if size > most:
+            raise ArgumentError("Expression", f"multiply out to at most {most} {what}", f"it has {size}")
     size = free.linearize(found).size
     if size > LARGEST_PENCIL:
         allowed = f"have a linear pencil of size at most {LARGEST_PENCIL}"
@@ -119,62 +64,34 @@ def _expression(values: Mapping[str, Any]) -> "Expression":
     return found
 
 
-def _definitions(values: Mapping[str, Any]) -> list[str]:
-    return [line.strip() for line in re.split(r"[\n;]", values["laws"]) if line.strip()]
-
-
-def _setting(values: Mapping[str, Any]) -> str:
-    laws = ", ".join(_definitions(values))
-    return f"{values['expression']} with {laws}; matrix of size {values['size']}, seed {values['seed']}"
-
-
-def _sentence(found: "Spectrum") -> str:
+def _of_law(found: Any, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the law in a sentence, and its facts and table."""
+    moments = found.moments(values["moments"])
     intervals = [f"[{number(low)}, {number(high)}]" for low, high in found.support]
-    atoms = [f"a mass of {number(mass)} at {number(place)}" for place, mass in found.atoms]
+    masses = [f"a mass of {number(mass)} at {number(place)}" for place, mass in found.atoms]
     where = f"a density on {' and '.join(intervals)}" if intervals else "no density"
-    return f"The law has {where}, and {' and '.join(atoms) or 'no atoms'}."
+    edges = [end for interval in found.support for end in interval]
+    places = [*edges, *(place for place, _ in found.atoms)]
+    rows = [[f"edge {k}", f"{end:.8g}"] for k, end in enumerate(edges, 1)]
+    rows += [[f"atom at {place:.6g}", f"mass {mass:.6g}"] for place, mass in found.atoms]
+    rows += [[f"moment {k}", f"{value:.8g}"] for k, value in enumerate(moments, 1)]
+    facts = {
+        "Mean": f"{moments[0]:.6g}",
+        "Smallest point": f"{min(places):.6g}",
+        "Largest point": f"{max(places):.6g}",
+        "Atoms": str(len(found.atoms)) if found.atoms else "none",
+        "Farthest from the matrix": number(found.compare(values["size"], values["seed"]).distance, 2),
+    }
+    table = Table("Edges, atoms and moments", ["of the law", "value"], rows)
+    return f"The law has {where}, and {' and '.join(masses) or 'no atoms'}.", {
+        "facts": facts,
+        "tables": [table],
+    }
 
 
-def _chart(values: Mapping[str, Any], eigenvalues: "FloatArray", found: "Spectrum | None") -> Chart:
-    """Return the density over the histogram of one matrix, atoms as arrows with their mass."""
-    import numpy as np
-
-    from reshuffle import plotting
-
-    atoms = () if found is None else found.atoms
-    scale = float(np.abs(eigenvalues).max()) or 1.0
-    moving = eigenvalues
-    for place, _ in atoms:
-        moving = moving[np.abs(moving - place) > 1e-8 * scale]
-    counts, cuts = np.histogram(moving, bins=min(60, max(10, len(eigenvalues) // 8)))
-    heights = counts / len(eigenvalues) / np.diff(cuts)
-    bars = Series(
-        "", f"one matrix of size {len(eigenvalues)}", numbers(cuts), numbers(heights), "first", "bars"
-    )
-    series, top = [bars], float(heights.max(initial=0.0))
-    ends = f"from {number(eigenvalues.min())} to {number(eigenvalues.max())}"
-    words = f"{len(eigenvalues)} eigenvalues of {values['expression']} {ends}"
-    if found is not None:
-        t, density = plotting.spectrum_points(found)
-        series.append(Series("", "the law", numbers(t), numbers(density), "second", width=2.4))
-        of_law = plotting.spectrum_view([(t, density)]).top
-        top = max(of_law, min(top, 3 * of_law))
-        words += f"; {_sentence(found)[0].lower()}{_sentence(found)[1:-1]}"
-    if atoms:
-        places, masses = zip(*atoms, strict=True)
-        series.append(
-            Series("", "atoms, with their mass", numbers(places), numbers(masses), "third", "arrows")
-        )
-    y = Axis("density", "density", False, 0.0, 1.18 * (top or 1.0))
-    return Chart("law", "The law and one matrix", f"{words}.", Axis("eigenvalue", "eigenvalue"), y, series)
-
-
-def _program(values: Mapping[str, Any]) -> str:
+def _program(values: Mapping[str, Any], definitions: list[str]) -> str:
     """Return lines with the expression as it was typed, or parsed from text where a name is Python's own."""
-    from reshuffle import free
-    from reshuffle.free import parser
-
-    given = parser.parse_definitions(_definitions(values))
+    given = parser.parse_definitions(definitions)
     kinds = "|".join(name for name in free.__all__ if name[0].isupper())
     laws = {name: re.sub(rf"\b({kinds})\(", r"free.\1(", repr(one)) for name, one in given.items()}
     if any(keyword.iskeyword(name) or name in ("free", "law") for name in given):

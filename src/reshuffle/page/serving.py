@@ -1,4 +1,4 @@
-"""A server of the page on this machine, from the first request to Ctrl-C or the end of the terminal."""
+"""A server of the page on this machine: checks before a request reaches Shiny, and a life from start to Ctrl-C."""
 
 import asyncio
 import contextlib
@@ -7,11 +7,97 @@ import signal
 import socket
 import tempfile
 import webbrowser
+from collections import Counter
 from typing import Any
 
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
 from reshuffle.cli.console import InputError
+from reshuffle.page.inputs import LARGEST_FILE
 
 HOST = "127.0.0.1"
+MOST_FILES = 50
+"""Files that one session may send; each replaces the one before it."""
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "font-src 'self'; connect-src 'self' ws://127.0.0.1:* ws://localhost:*; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+_HEADERS = (
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+)
+
+
+def guarded(inside: ASGIApp) -> ASGIApp:
+    """Return the application, for those alone who asked for it under a name of this machine.
+
+    A page from elsewhere, open in the same browser, must not talk to this one, nor look like it by a name of its
+    own that leads here. Of all requests that send something, only files of a session are let through: Shiny itself
+    takes files of any size and number.
+    """
+    sent: Counter[str] = Counter()
+
+    async def outside(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await inside(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        status, reason = 200, ""
+        if not is_from_here(headers):
+            status, reason = 403, "This page is for this machine alone."
+        elif scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
+            status, reason = _file_status(scope["method"], scope["path"], headers, sent)
+        if status != 200:
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008})
+            else:
+                await PlainTextResponse(reason, status)(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", []), *_HEADERS]
+            await send(message)
+
+        await inside(scope, receive, with_headers)
+
+    return outside
+
+
+def is_from_here(headers: dict[bytes, bytes]) -> bool:
+    """Return whether host and origin are this machine.
+
+    >>> is_from_here({b"host": b"127.0.0.1:8000"}), is_from_here({b"host": b"evil.example"})
+    (True, False)
+    >>> is_from_here({b"host": b"localhost:8000", b"origin": b"http://evil.example"})
+    False
+    """
+    host = headers.get(b"host", b"")
+    is_here = host.partition(b":")[0] in (b"127.0.0.1", b"localhost")
+    return is_here and headers.get(b"origin", b"http://" + host) == b"http://" + host
+
+
+def _file_status(
+    method: str, path: str, headers: dict[bytes, bytes], sent: "Counter[str]"
+) -> tuple[int, str]:
+    """Return 200 for a file that may be sent, else the status and the reason; files are counted in `sent`."""
+    match method, path.strip("/").split("/"):
+        case "POST", ["session", session, "upload", _]:
+            # The server reads no more than this many bytes of a request that states its length.
+            length = headers.get(b"content-length", b"")
+            if not length.isdigit():
+                return 411, "A file must come with its length."
+            if int(length) > LARGEST_FILE:
+                return 413, f"A file must have at most {LARGEST_FILE >> 20} MB."
+            sent[session] += 1
+            if sent[session] > MOST_FILES:
+                return 429, f"One session takes at most {MOST_FILES} files; reload the page."
+            return 200, ""
+    return 404, "There is nothing to send anything to."
 
 
 def serve(port: int, *, opens_browser: bool) -> None:
@@ -27,13 +113,9 @@ def serve(port: int, *, opens_browser: bool) -> None:
 
 def _listening(port: int) -> socket.socket:
     """Return a socket on this machine alone."""
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((HOST, port))
-        made.listen(128)
+        return socket.create_server((HOST, port), backlog=128)
     except OSError as error:
-        made.close()
         if error.errno == errno.EADDRINUSE:
             raise InputError(
                 f"--port {port} is in use by another program; give another, or 0 for any that is free."
@@ -43,14 +125,12 @@ def _listening(port: int) -> socket.socket:
                 f"--port {port} needs rights that you do not have; give one above 1023."
             ) from None
         raise
-    return made
 
 
 def _run(listener: socket.socket, opens_browser: bool) -> None:
     import uvicorn
 
     from reshuffle.page.app import application
-    from reshuffle.page.guard import guarded
     from reshuffle.page.workers import Pool
 
     address = f"http://{HOST}:{listener.getsockname()[1]}/"

@@ -15,17 +15,15 @@ import struct
 import sys
 import threading
 import warnings
-from contextlib import redirect_stderr
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from reshuffle.page.answers import Answer, Tab, refusal
+from reshuffle.page.answers import Answer, refusal
+from reshuffle.page.tabs import Tab
 
-LONGEST = 60.0
-"""Seconds that an answer may take."""
-LONGEST_OF_MANY = 15.0
-"""Seconds while others wait for a process."""
+LONGEST, LONGEST_OF_MANY = 60.0, 15.0
+"""Seconds that an answer may take, and may take while others wait for a process."""
 PATIENCE = 1.0
 """Seconds that an answer nobody waits for may still take before its process is killed."""
 LARGEST_MEMORY = 6 << 30
@@ -44,14 +42,13 @@ class Worker:
     async def start(self) -> asyncio.subprocess.Process:
         """Return the process, which imports what it needs at once."""
         if self._process is None or self._process.returncode is not None:
-            limits = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
             self._process = await asyncio.create_subprocess_exec(
                 # -P: a file in the current folder must not be taken for a module of the library.
                 *(sys.executable, "-P", "-m", "reshuffle.page.workers"),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
-                env=os.environ | limits,
+                env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
                 start_new_session=True,
             )
         return self._process
@@ -62,9 +59,9 @@ class Worker:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            process.stdin.write(pack(question))
+            process.stdin.write(_packed(question))
             await process.stdin.drain()
-            length = _LENGTH.unpack(await process.stdout.readexactly(_LENGTH.size))[0]
+            (length,) = _LENGTH.unpack(await process.stdout.readexactly(_LENGTH.size))
             answer: Answer = pickle.loads(await process.stdout.readexactly(min(length, _LARGEST_ANSWER)))
             return answer
         except (OSError, asyncio.IncompleteReadError):
@@ -74,23 +71,17 @@ class Worker:
     async def kill(self) -> None:
         """End the process, whatever it is doing."""
         process, self._process = self._process, None
-        if process is None or process.stdin is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        process.stdin.close()
-        await process.wait()
+        if process is not None and process.stdin is not None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            process.stdin.close()
+            await process.wait()
 
 
 class Pool:
-    """Several workers and the questions that wait for one, in the order they came.
+    """At most `size` workers, started when they are first needed; questions wait in the order they came.
 
-    Parameters
-    ----------
-    size : int
-        Processes at most; each is started when it is first needed.
-    longest : float
-        Seconds that an answer may take.
+    An answer may take `longest` seconds.
     """
 
     def __init__(self, size: int, longest: float = LONGEST):
@@ -114,7 +105,7 @@ class Pool:
             self._waiting -= 1
         # The worker that was used last is warm.
         worker = self._idle.pop()
-        work = asyncio.create_task(worker.ask((tab.module, tab.stages[stage], values, upload)))
+        work = asyncio.create_task(worker.ask((tab.module, stage, values, upload)))
         clock, patience = asyncio.get_running_loop().time, PATIENCE
         begin = clock()
         try:
@@ -150,23 +141,22 @@ class Pool:
             await worker.kill()
 
 
-def answer(module: str, stage: str, values: dict[str, Any], upload: str | None) -> Answer:
-    """Return what a stage of a tab answers, or why it does not; warnings become remarks, errors refusals."""
+def answer(module: str, stage: int, values: dict[str, Any], upload: str | None) -> Answer:
+    """Return the answer of a tab, or why there is none; warnings become remarks, errors refusals."""
     printed = io.StringIO()
     try:
-        with warnings.catch_warnings(record=True) as caught, redirect_stderr(printed):
+        with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stderr(printed):
             warnings.simplefilter("always")
-            found: Answer = getattr(import_module(f"reshuffle.page.{module}"), stage)(values, upload)
+            found: Answer = import_module(f"reshuffle.page.{module}").answer(values, stage, upload)
     except Exception as error:
         return refusal(error)
     remarks = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
     lines = printed.getvalue().splitlines()
     remarks += [line.removeprefix(_WARNING) for line in lines if line.startswith(_WARNING)]
-    return replace(found, remarks=[*found.remarks, *dict.fromkeys(remarks)]) if remarks else found
+    return replace(found, remarks=[*found.remarks, *dict.fromkeys(remarks)])
 
 
-def pack(message: object) -> bytes:
-    """Return a message with its length before it."""
+def _packed(message: object) -> bytes:
     data = pickle.dumps(message)
     return _LENGTH.pack(len(data)) + data
 
@@ -191,10 +181,10 @@ def main() -> None:
 
     threading.Thread(target=listen, daemon=True).start()
     # What every answer needs is imported before the first question.
-    for name in ("asymptotics", "planning"):
+    for name in ("page.limit", "planning"):
         import_module(f"reshuffle.{name}")
     while True:
-        answers.write(pack(answer(*questions.get())))
+        answers.write(_packed(answer(*questions.get())))
         answers.flush()
 
 

@@ -11,7 +11,7 @@ from reshuffle.free.laws.classical import (
 )
 from reshuffle.free.laws.custom import FromCauchy, FromDensity
 from reshuffle.free.laws.discrete import Bernoulli, Discrete, Projection
-from reshuffle.free.laws.elements import Circular, Element, HaarUnitary, RDiagonal
+from reshuffle.free.laws.elements import Circular, HaarUnitary, RDiagonal
 from reshuffle.free.laws.law import Affine, Law
 from reshuffle.free.laws.pushforward import Corner, Pushforward
 
@@ -22,7 +22,6 @@ __all__ = [
     "Circular",
     "Corner",
     "Discrete",
-    "Element",
     "FreePoisson",
     "FromCauchy",
     "FromDensity",

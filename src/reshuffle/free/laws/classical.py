@@ -8,19 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle.free.checks import (
-    LARGEST,
-    SMALLEST,
-    Complex,
-    Real,
-    complex_points,
-    location,
-    number,
-    probabilities,
-    real_points,
-    require_width,
-    size,
-)
+from reshuffle.free import checks
+from reshuffle.free.checks import Complex, Real, complex_points, location, number, size
 from reshuffle.free.laws.law import Law, Pairs
 from reshuffle.free.measure import Measure
 
@@ -36,13 +25,8 @@ class FreeMeixner(Law):
         G(z) = 2 beta / (B + beta_1 S) = (B - beta_1 S) / (2 q(z)),   q = (B^2 - beta_1^2 S^2) / (4 beta).
 
     The product of two square roots, and not the square root of the product, is analytic off ``[low, high]``.
-    The roots of q are where atoms can be. Source: Anshelevich, Free Meixner states (2007).
-
-    Parameters
-    ----------
-    first : (alpha_0, beta_1); tail : (alpha, beta).
-    edges : (low, high); roots : leading coefficient and roots of q.
-    atoms : pairs (location, mass), of which those without mass are dropped.
+    The roots of q, given with its leading coefficient, are where atoms can be; those without mass are dropped.
+    Source: Anshelevich, Free Meixner states (2007).
     """
 
     def __init__(
@@ -53,13 +37,10 @@ class FreeMeixner(Law):
         roots: tuple[float, tuple[float, ...]],
         atoms: Pairs = (),
     ):
-        self._first = first
-        self._tail = tail
-        # Edges and roots come from the law's own formula: a hard edge at 0 must be 0 exactly, not
-        # a rounding of it.
+        self._first, self._tail, self._roots = first, tail, roots
+        # Edges and roots come from the law's own formula: a hard edge at 0 must be 0 exactly, not a rounding of it.
         self._edges = (float(edges[0]), float(edges[1]))
-        require_width(f"this {type(self).__name__} law", *self._edges)
-        self._roots = roots
+        checks.require_width(f"this {type(self).__name__} law", *self._edges)
         self._atoms = tuple((place, mass) for place, mass in sorted(atoms) if mass > 0)
 
     @property
@@ -72,12 +53,6 @@ class FreeMeixner(Law):
         """Pairs (location, mass), from left to right."""
         return self._atoms
 
-    def _parts(self, z: Complex) -> tuple[Complex, Complex]:
-        (alpha_0, beta_1), (alpha, beta) = self._first, self._tail
-        root = np.sqrt(z - self._edges[0]) * np.sqrt(z - self._edges[1])
-        line = (2 * beta - beta_1) * z - 2 * beta * alpha_0 + beta_1 * alpha
-        return line, beta_1 * root
-
     def _quadratic(self, z: Complex) -> Complex:
         leading, roots = self._roots
         result = np.full(np.shape(z), leading, dtype=complex)
@@ -86,11 +61,13 @@ class FreeMeixner(Law):
         return result
 
     def _cauchy(self, z: Complex) -> Complex:
-        line, root = self._parts(z)
+        (alpha_0, beta_1), (alpha, beta) = self._first, self._tail
+        root = beta_1 * (np.sqrt(z - self._edges[0]) * np.sqrt(z - self._edges[1]))
+        line = (2 * beta - beta_1) * z - 2 * beta * alpha_0 + beta_1 * alpha
         # Of two equal fractions take the one whose terms do not cancel.
         direct = np.abs(line + root) >= np.abs(line - root)
         with np.errstate(divide="ignore", invalid="ignore"):
-            first = 2 * self._tail[1] / np.where(direct, line + root, 1)
+            first = 2 * beta / np.where(direct, line + root, 1)
             second = (line - root) / (2 * np.where(direct, 1, self._quadratic(z)))
         return np.where(direct, first, second)
 
@@ -210,22 +187,15 @@ class FreePoisson(FreeMeixner):
 class Semicircle(FreeMeixner):
     """The semicircle law, density ``sqrt(4 v - (t - m)^2) / (2 pi v)``.
 
-    ``G(z) = 2/(z - m + sqrt(z - m - 2 sqrt v) sqrt(z - m + 2 sqrt v))``, ``R(g) = m + v g``. Source: Wigner
-    (1955).
-
-    Parameters
-    ----------
-    variance : float
-        v.
-    mean : float
-        m.
+    ``G(z) = 2/(z - m + sqrt(z - m - 2 sqrt v) sqrt(z - m + 2 sqrt v))``, ``R(g) = m + v g``, with variance v and
+    mean m. Source: Wigner (1955).
 
     >>> Semicircle(variance=1.0).moments(6).tolist()
     [0.0, 1.0, 0.0, 2.0, 0.0, 5.0]
     """
 
     def __init__(self, variance: float = 1.0, mean: float = 0.0):
-        v = size("variance", variance, SMALLEST**2, LARGEST**2)
+        v = size("variance", variance, checks.SMALLEST**2, checks.LARGEST**2)
         m = location("mean", mean)
         self.variance, self.mean = v, m
         radius = 2 * np.sqrt(v)
@@ -261,14 +231,9 @@ class Arcsine(FreeMeixner):
 
 
 class KestenMcKay(FreeMeixner):
-    """The limiting law of the adjacency matrix of random d-regular graphs, any real ``d >= 2``.
+    """The limiting law of the adjacency matrix of random d-regular graphs, any real degree ``d >= 2``.
 
     Density ``d sqrt(4 (d-1) - t^2) / (2 pi (d^2 - t^2))``. Sources: Kesten (1959), McKay (1981).
-
-    Parameters
-    ----------
-    degree : float >= 2
-        d.
 
     >>> KestenMcKay(3).moments(4).tolist()
     [0.0, 3.0, 0.0, 15.0]
@@ -304,15 +269,12 @@ class Wachter(FreeMeixner):
             )
         self.first, self.second = a, b
         total = a + b
-        centre, reach = np.sqrt(a * (total - 1)) / total, np.sqrt(b) / total
-        low, high = (centre - reach) ** 2, (centre + reach) ** 2
+        low = (np.sqrt(a * (total - 1)) / total - np.sqrt(b) / total) ** 2
         # 1 - high is a square as well; without it the edge at 1 for b = 1 would be off by a rounding.
         high = 1 - (np.sqrt(a) - np.sqrt(b * (total - 1))) ** 2 / total**2
-        tail = ((low + high) / 2, a * b * (total - 1) / total**4)
-        beta_1 = a * b / total**3
         super().__init__(
-            first=(a / total, beta_1),
-            tail=tail,
+            first=(a / total, a * b / total**3),
+            tail=((low + high) / 2, a * b * (total - 1) / total**4),
             edges=(float(low), float(high)),
             # beta - beta_1, whose terms cancel when a or b is large.
             roots=(-a * b / total**4, (0.0, 1.0)),
@@ -333,7 +295,7 @@ class Uniform(Law):
     def __init__(self, low: float = -1.0, high: float = 1.0):
         self.low = location("low", low)
         self.high = number("high", location("high", high), low=self.low, open_low=True)
-        require_width(repr(self), self.low, self.high)
+        checks.require_width(repr(self), self.low, self.high)
 
     @property
     def support(self) -> Pairs:
@@ -346,8 +308,7 @@ class Uniform(Law):
         return ()
 
     def _cauchy(self, z: Complex) -> Complex:
-        # log((z - low)/(z - high)) through atanh of the reciprocal: exact decay far away, cut on
-        # [low, high] alone.
+        # log((z - low)/(z - high)) through atanh of the reciprocal: exact decay far away, cut on [low, high] alone.
         middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
         with np.errstate(divide="ignore", invalid="ignore"):
             near = (np.log(z - self.low) - np.log(z - self.high)) / (2 * half)
@@ -362,11 +323,11 @@ class Uniform(Law):
 
     def cdf(self, t: ArrayLike) -> Real:
         """Return the mass of ``(-inf, t]``, with the shape of ``t``."""
-        return np.asarray(np.clip((real_points("t", t) - self.low) / (self.high - self.low), 0.0, 1.0))
+        return np.asarray(np.clip((checks.real_points("t", t) - self.low) / (self.high - self.low), 0.0, 1.0))
 
     def quantile(self, q: ArrayLike) -> Real:
         """Return ``low + q (high - low)``."""
-        return np.asarray(self.low + probabilities("q", q) * (self.high - self.low))
+        return np.asarray(self.low + checks.probabilities("q", q) * (self.high - self.low))
 
     def recurrence(self, depth: int) -> tuple[list[float], list[float]]:
         """Return the recurrence of the Legendre polynomials on the interval, down to ``depth``."""

@@ -39,6 +39,28 @@ class _Custom(Law):
     def _density_inside(self, t: Real) -> Real:
         """The density at points of the support."""
 
+    def _given(self, support: Sequence[tuple[float, float]], atoms: Sequence[tuple[float, float]]) -> None:
+        pairs = [(location("support", low), location("support", high)) for low, high in support]
+        for low, high in pairs:
+            if not low < high:
+                raise ValueError(
+                    f"support must be intervals with low < high, but one is ({low}, {high}); swap its ends"
+                )
+            checks.require_width("support", low, high)
+        places = [(location("atom location", x), number("atom mass", m, low=0.0, high=1.0)) for x, m in atoms]
+        if not pairs and not places:
+            raise ValueError(
+                "support must have an interval or atoms a point, but there is neither; pass one of them"
+            )
+        self._support, self._atoms = tuple(sorted(pairs)), tuple(sorted(places))
+
+    def _require_mass(self, name: str) -> None:
+        if abs(self.measure.mass - 1) > 1e-6:
+            raise ValueError(
+                f"{name} must have total mass 1 on support and atoms, but it has {self.measure.mass:.8f};"
+                " widen support to the whole spectrum, list every atom, and check the normalisation"
+            )
+
 
 class FromCauchy(_Custom):
     """The law with a given Cauchy transform, density ``-Im G(t + i0)/pi``.
@@ -62,11 +84,11 @@ class FromCauchy(_Custom):
         support: Sequence[tuple[float, float]],
         atoms: Sequence[tuple[float, float]] = (),
     ):
-        self._support, self._atoms = _intervals(support), _atoms(atoms)
-        low, high = _hull(self._support, self._atoms)
+        self._given(support, atoms)
+        low, high = self.hull
         checks.cauchy_transform(cauchy, max(high - low, abs(high), abs(low)) or 1.0, (low + high) / 2)
         self._function = cauchy
-        _refuse_wrong_mass(self.measure, "cauchy")
+        self._require_mass("cauchy")
 
     def _cauchy(self, z: Complex) -> Complex:
         # The user promises the upper half-plane only; the lower one follows by reflection.
@@ -105,7 +127,7 @@ class FromDensity(_Custom):
         support: Sequence[tuple[float, float]],
         atoms: Sequence[tuple[float, float]] = (),
     ):
-        self._support, self._atoms = _intervals(support), _atoms(atoms)
+        self._given(support, atoms)
         checks.callable_or_raise("density", density)
         self._function = density
         self.measure = Measure(self._density, self._support, self._atoms)
@@ -116,7 +138,7 @@ class FromDensity(_Custom):
                 f"density must be >= 0, but it has the negative value {float(self._density(where[None])[0]):.6g} at"
                 f" {where:.6g}; check its formula"
             )
-        _refuse_wrong_mass(self.measure, "density")
+        self._require_mass("density")
 
     def _density_inside(self, t: Real) -> Real:
         return np.asarray(self._function(t), dtype=float)
@@ -126,35 +148,3 @@ class FromDensity(_Custom):
 
     def __repr__(self) -> str:
         return f"FromDensity(support={self._support})"
-
-
-def _intervals(support: Sequence[tuple[float, float]]) -> Pairs:
-    pairs = tuple((location("support", low), location("support", high)) for low, high in support)
-    for low, high in pairs:
-        if not low < high:
-            raise ValueError(
-                f"support must be intervals with low < high, but one is ({low}, {high}); swap its ends"
-            )
-        checks.require_width("support", low, high)
-    return tuple(sorted(pairs))
-
-
-def _atoms(atoms: Sequence[tuple[float, float]]) -> Pairs:
-    pairs = ((location("atom location", x), number("atom mass", m, low=0.0, high=1.0)) for x, m in atoms)
-    return tuple(sorted(pairs))
-
-
-def _hull(support: Pairs, atoms: Pairs) -> tuple[float, float]:
-    if not (ends := [end for interval in support for end in interval] + [place for place, _ in atoms]):
-        raise ValueError(
-            "support must have an interval or atoms a point, but there is neither; pass one of them"
-        )
-    return min(ends), max(ends)
-
-
-def _refuse_wrong_mass(measure: Measure, name: str) -> None:
-    if abs(measure.mass - 1) > 1e-6:
-        raise ValueError(
-            f"{name} must have total mass 1 on support and atoms, but it has {measure.mass:.8f};"
-            " widen support to the whole spectrum, list every atom, and check the normalisation"
-        )

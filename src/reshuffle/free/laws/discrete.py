@@ -3,17 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle.free.checks import (
-    Complex,
-    Real,
-    complex_points,
-    location,
-    number,
-    probabilities,
-    real_points,
-    size,
-)
-from reshuffle.free.checks import weights as mass_weights
+from reshuffle.free import checks
+from reshuffle.free.checks import Complex, Real, complex_points, location, number, real_points
 from reshuffle.free.laws.law import Law, Pairs, recurrence_of_points
 
 
@@ -44,9 +35,9 @@ class Discrete(Law):
                 f"points must hold at least one number, but it is {points!r}; a law needs a point"
             )
         if places.any():
-            size("the largest of abs(points)", float(np.abs(places).max()))
+            checks.size("the largest of abs(points)", float(np.abs(places).max()))
         given = weights_ if weights is None else weights
-        masses = np.full(places.shape, 1 / places.size) if given is None else mass_weights("weights", given)
+        masses = np.full(places.shape, 1 / places.size) if given is None else checks.weights("weights", given)
         if masses.shape != places.shape:
             raise ValueError(
                 f"weights must have the shape of points {places.shape}, but theirs is {masses.shape};"
@@ -100,7 +91,7 @@ class Discrete(Law):
     def quantile(self, q: ArrayLike) -> Real:
         """Return the smallest x with ``cdf(x) >= q``, with the shape of ``q``."""
         sums = np.cumsum(self.weights)
-        index = np.searchsorted(sums - 1e-13, probabilities("q", q))
+        index = np.searchsorted(sums - 1e-13, checks.probabilities("q", q))
         return np.asarray(self.points[np.minimum(index, len(self.points) - 1)])
 
     def recurrence(self, depth: int) -> tuple[list[float], list[float]]:

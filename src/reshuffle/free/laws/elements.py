@@ -27,7 +27,7 @@ class Element(ABC):
 
     @abstractmethod
     def combine(self, *parts: Factor) -> Any:
-        """Return the element from these ``parts``, free variables with the laws above."""
+        """Return the element from these ``parts``, free variables with the laws above, or matrices."""
 
 
 class Circular(Element):

@@ -8,20 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle.free.checks import (
-    LARGEST,
-    SMALLEST,
-    Complex,
-    Real,
-    complex_points,
-    count,
-    location,
-    number,
-    probabilities,
-    real_points,
-    require_width,
-    size,
-)
+from reshuffle.free import checks
+from reshuffle.free.checks import Complex, Real, complex_points, count, number
 from reshuffle.free.measure import Measure
 
 if TYPE_CHECKING:
@@ -68,7 +56,7 @@ class Law(ABC):
 
     def density(self, t: ArrayLike) -> Real:
         """Return the density of the continuous part, with the shape of ``t``."""
-        return np.asarray(self._density(real_points("t", t)))
+        return np.asarray(self._density(checks.real_points("t", t)))
 
     @cached_property
     def measure(self) -> Measure:
@@ -98,10 +86,8 @@ class Law(ABC):
     def recurrence(self, depth: int) -> tuple[list[Any], list[Any]]:
         """Return ``(alpha, beta)`` down to ``depth``: ``x P_n = P_{n+1} + alpha_n P_n + beta_n P_{n-1}``."""
         x, w = self.measure.quadrature
-        places = [place for place, _ in self.atoms]
-        masses = [mass for _, mass in self.atoms]
-        keep = w > 0
-        return recurrence_of_points([*x[keep], *places], [*w[keep], *masses], depth)
+        points, weights = np.concatenate([np.stack([x, w], axis=1)[w > 0], np.reshape(self.atoms, (-1, 2))]).T
+        return recurrence_of_points(points, weights, depth)
 
     def moments(self, order: int) -> Real:
         """Return the moments ``[m_1, ..., m_order]`` up to ``order``."""
@@ -128,11 +114,10 @@ class Law(ABC):
         return self.quantile(np.random.default_rng(seed).random(count("size", size)))
 
     def matrix(self, size: int, seed: int | None = 0) -> Real:
-        """Return a symmetric matrix with this limiting law, whose eigenvectors are Haar distributed.
+        """Return a symmetric matrix of ``size`` rows with this limiting law, drawn with ``seed``.
 
-        It has ``size`` rows and is drawn with ``seed``. Its eigenvalues are the quantiles at ``(k -
-        1/2)/size``, so that nothing but the eigenvectors is random and independent seeds give
-        asymptotically free matrices.
+        Its eigenvalues are the quantiles at ``(k - 1/2)/size`` and its eigenvectors Haar distributed, so that
+        independent seeds give asymptotically free matrices.
         """
         return self._rotated(count("size", size), seed)
 
@@ -158,7 +143,7 @@ class Law(ABC):
 
     def __truediv__(self, divisor: float) -> "Law":
         value = number("divisor", divisor)
-        size("abs(divisor)", abs(value), SMALLEST**2, LARGEST**2)
+        checks.size("abs(divisor)", abs(value), checks.SMALLEST**2, checks.LARGEST**2)
         return self.affine(1 / value)
 
     def __add__(self, shift: float) -> "Law":
@@ -174,12 +159,7 @@ class Law(ABC):
 
 
 def haar(size: int, generator: np.random.Generator) -> Real:
-    """Return a Haar distributed orthogonal matrix.
-
-    >>> q = haar(3, np.random.default_rng(0))
-    >>> bool(np.allclose(q @ q.T, np.eye(3)))
-    True
-    """
+    """Return a Haar distributed orthogonal matrix."""
     q, r = np.linalg.qr(generator.standard_normal((size, size)))
     return np.asarray(q * np.sign(np.diag(r)))
 
@@ -193,19 +173,19 @@ class Affine(Law):
     """
 
     def __init__(self, base: Law, scale: float, shift: float = 0.0):
-        a, c = number("scale", scale), location("shift", shift)
+        a, c = number("scale", scale), checks.location("shift", shift)
         if a == 0:
             raise ValueError(
                 "scale must be a non-zero real number, but it is 0; a constant is a Discrete law of one point"
             )
-        size("abs(scale)", abs(a), SMALLEST**2, LARGEST**2)
+        checks.size("abs(scale)", abs(a), checks.SMALLEST**2, checks.LARGEST**2)
         # Images of images collapse, so that a law normalised many times keeps one rounding.
         inner = base if isinstance(base, Affine) else None
         self.base: Law = inner.base if inner else base
         self.factor: float = a * inner.factor if inner else a
         self.shift: float = a * inner.shift + c if inner else c
         for low, high in self.support:
-            require_width(repr(self), low, high)
+            checks.require_width(repr(self), low, high)
 
     @property
     def support(self) -> Pairs:
@@ -260,7 +240,7 @@ class Affine(Law):
 
     def quantile(self, q: ArrayLike) -> Real:
         """Return the smallest x with ``cdf(x) >= q``, with the shape of ``q``."""
-        levels = probabilities("q", q)
+        levels = checks.probabilities("q", q)
         return np.asarray(self._image(self.base.quantile(levels if self.factor > 0 else 1 - levels)))
 
     def recurrence(self, depth: int) -> tuple[list[Any], list[Any]]:
@@ -275,10 +255,9 @@ class Affine(Law):
     @property
     def rational_r(self) -> tuple[float, float, float] | None:
         """``(a, b, c)`` when ``R(g) = a + b g / (1 + c g)``, else None."""
-        inner = self.base.rational_r
-        if inner is None:
+        if self.base.rational_r is None:
             return None
-        a, b, c = inner
+        a, b, c = self.base.rational_r
         return self._image(a), self.factor**2 * b, self.factor * c
 
     def __repr__(self) -> str:
@@ -308,29 +287,6 @@ def moments_from_recurrence(alpha: Sequence[Any], beta: Sequence[Any], order: in
         vector = new
         moments.append(vector[0])
     return moments
-
-
-def recurrence_from_moments(moments: Sequence[Any]) -> tuple[Numbers, Numbers]:
-    """Return ``(alpha, beta)`` from ``[m_1, m_2, ...]`` by Chebyshev's algorithm; stops where beta vanishes.
-
-    >>> recurrence_from_moments([0, 1, 0, 2, 0, 5, 0])
-    ([0, 0.0, 0.0, 0.0], [0, 1.0, 1.0, 1.0])
-    """
-    sigma_old: Numbers = [0] * (len(moments) + 1)
-    sigma: Numbers = [1, *moments]
-    alpha, beta = [sigma[1]], [0]
-    for k in range(1, (len(moments) + 1) // 2):
-        width = len(moments) + 1 - k
-        new: Numbers = [0] * (len(moments) + 1)
-        for j in range(k, width):
-            new[j] = sigma[j + 1] - alpha[-1] * sigma[j] - beta[-1] * sigma_old[j]
-        step = new[k] / sigma[k - 1]
-        beta.append(step)
-        if step == 0:
-            break
-        alpha.append(new[k + 1] / new[k] - sigma[k] / sigma[k - 1])
-        sigma_old, sigma = sigma, new
-    return alpha, beta
 
 
 def cumulants_from_moments(moments: Sequence[Any]) -> Numbers:
@@ -386,8 +342,7 @@ def recurrence_of_points(points: Any, weights: Any, depth: int) -> tuple[Numbers
     for _ in range(depth):
         image = x * basis[-1]
         alpha.append(float(image @ basis[-1]))
-        # Full reorthogonalisation, twice: the short recurrence alone loses orthogonality within a
-        # dozen steps.
+        # Full reorthogonalisation, twice: the short recurrence alone loses orthogonality within a dozen steps.
         for _ in range(2):
             for vector in basis:
                 image = image - (image @ vector) * vector

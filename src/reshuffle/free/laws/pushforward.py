@@ -5,9 +5,8 @@
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,8 +19,7 @@ MOST = 64
 """Pieces; a function with more oscillates too much for its law to have a shape."""
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """An interval of x on which f is monotone or constant, and the images of its ends."""
 
     low: float
@@ -76,10 +74,8 @@ class Pushforward(Law):
         values = np.asarray(self.function(x), dtype=float)
         if values.shape != np.shape(x) or not np.isfinite(values).all():
             raise ValueError(
-                f"function must give one finite real number per point of the spectrum of {self.base!r}, "
-                f"but it gives"
-                f" {np.asarray(values).ravel()[:3].tolist()} for {np.ravel(x)[:3].tolist()}; restrict it,"
-                f" or move the law"
+                f"function must give one finite real number per point of the spectrum of {self.base!r}, but it is"
+                f" {values.ravel()[:3].tolist()} at {np.ravel(x)[:3].tolist()}; restrict it, or move the law"
             )
         return values
 
@@ -115,9 +111,8 @@ class Pushforward(Law):
             still, moving, value = (left, right, rising[0]) if flat_left else (right, left, rising[2])
             for _ in range(100):
                 half = (still + moving) / 2
-                still, moving = (
-                    (half, moving) if float(self._values(np.array([half]))[0]) == value else (still, half)
-                )
+                same = float(self._values(np.array([half]))[0]) == value
+                still, moving = (half, moving) if same else (still, half)
             return float(still)
         sign = np.sign(rising[1] - rising[0]) or 1.0
         for _ in range(100):
@@ -201,11 +196,8 @@ class Pushforward(Law):
         for cut in cuts[1:]:
             if cut - kept[-1] > 1e-13 * width:
                 kept.append(cut)
-        covered = [
-            (a, b)
-            for a, b in itertools.pairwise(kept)
-            if any(low < (a + b) / 2 < high for low, high in images)
-        ]
+        between = list(itertools.pairwise(kept))
+        covered = [(a, b) for a, b in between if any(low < (a + b) / 2 < high for low, high in images)]
         return Measure(self._density, covered, self.atoms)
 
     def _cauchy(self, z: Complex) -> Complex:

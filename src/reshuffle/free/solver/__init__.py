@@ -4,8 +4,17 @@
 along the axis, `atoms` the masses of points. The names here serve packages with systems of their own.
 """
 
-from reshuffle.free.solver.axis import AxisSolver
+from reshuffle.free.solver.axis import AxisSolver, find_folds
 from reshuffle.free.solver.continuation import Resolved, follow, resolved
 from reshuffle.free.solver.system import RationalR, inverse, krylov_solve
 
-__all__ = ["AxisSolver", "RationalR", "Resolved", "follow", "inverse", "krylov_solve", "resolved"]
+__all__ = [
+    "AxisSolver",
+    "RationalR",
+    "Resolved",
+    "find_folds",
+    "follow",
+    "inverse",
+    "krylov_solve",
+    "resolved",
+]

@@ -1,8 +1,7 @@
 """Find the atoms of an expression's law, with masses that are exact in those of the variables."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +33,7 @@ LARGEST = 1000
 Pairs = tuple[tuple[float, float], ...]
 
 
-@dataclass(frozen=True)
-class _Trial:
+class _Trial(NamedTuple):
     """One generic matrix of the expression: the multiplicities of its variables' atoms, and its eigenvalues."""
 
     counts: list[int]
@@ -63,27 +61,33 @@ def atoms(engine: "Engine", size: int) -> Pairs:
     found: dict[float, float | None] = {}
     for offset, stride in _offsets(len(masses), size):
         trials = _trials(engine.expression, laws, size, offset, stride)
+        scale = _scale(trials)
         for place in _common(trials):
-            exact = (
-                _integer_mass(trials, place, masses, size, engine.pencil.corner)
-                if len(masses) <= FEW
-                else None
-            )
-            known = next((other for other in found if abs(other - place) < 1e-9 * _scale(trials)), place)
+            exact = None
+            if len(masses) <= FEW:
+                table = np.array([[size, *trial.counts] for trial in trials], dtype=float)
+                multiplicity = np.array([_multiplicity(trial, place, scale) for trial in trials], dtype=float)
+                weights = np.round(np.linalg.lstsq(table, multiplicity, rcond=None)[0])
+                if np.all(table @ weights == multiplicity):
+                    exact = float(weights @ np.array([1.0, *masses])) / engine.pencil.corner
+            known = next((other for other in found if abs(other - place) < 1e-9 * scale), place)
             pieces = [mass for mass in (exact, found.get(known)) if mass is not None]
             found[known] = max(pieces, default=None)
         # Exactly where a mass sets in all pieces agree.
         away = stride == STRIDE and not _sets_in(trials)
         if None not in found.values() and (away or (stride < STRIDE and _exact_rows(masses, size))):
             break
-    scale = _scale(trials)
     places = np.array(sorted(found))
     gaps = np.diff(np.concatenate([[-np.inf], places, [np.inf]]))
     near = np.minimum(np.minimum(gaps[:-1], gaps[1:]), scale)
     pairs = []
     for place, distance in zip(places.tolist(), near.tolist(), strict=True):
         mass = found[place]
-        pairs.append((place, _limit_mass(engine, place, distance) if mass is None else mass))
+        if mass is None:
+            # From points above the place that are closer than the next atom.
+            limits = residues(lambda z: engine.trace(z, strict=False).value, np.array([place]), distance)
+            mass = float(limits[0].real)
+        pairs.append((place, mass))
     return tuple((place, mass) for place, mass in pairs if mass > SMALLEST)
 
 
@@ -92,12 +96,6 @@ def light_eigenvalues(engine: "Engine", size: int) -> Real:
     laws = engine.expression.family.laws if engine.expression.family else ()
     nothing = np.zeros(sum(_free_counts(law) for law in laws), dtype=int)
     return _trials(engine.expression, laws, _rows(laws, size), nothing, 0)[0].eigenvalues
-
-
-def _limit_mass(engine: "Engine", place: float, distance: float) -> float:
-    """Return the mass at a place, from points above it that are closer than the next atom, at ``distance``."""
-    mass = residues(lambda z: engine.trace(z, strict=False).value, np.array([place]), distance)
-    return float(mass[0].real)
 
 
 def _rows(laws: Sequence[Law], size: int) -> int:
@@ -142,7 +140,20 @@ def _trials(
     steps = stride * np.eye(len(offset), dtype=int)
     none = np.zeros((1 if len(steps) else 2, len(offset)), dtype=int)
     moves = np.concatenate([none, steps, -steps]) if stride else np.concatenate([none, none])
-    return [_trial(expression, laws, size, offset, move, generator) for move in moves]
+    trials = []
+    for move in moves:
+        counts: list[int] = []
+        matrices = []
+        for law in laws:
+            own = slice(len(counts), len(counts) + _free_counts(law))
+            chosen = _multiplicities(law, size, offset[own]) + move[own]
+            progress.step()
+            basis = haar(size, generator)
+            matrices.append((basis * _eigenvalues(law, size, chosen, generator)) @ basis.T)
+            counts += chosen.tolist()
+        value = expression.evaluate(matrices or [np.zeros((size, size))])
+        trials.append(_Trial(counts, np.linalg.eigvalsh((value + value.conj().T) / 2)))
+    return trials
 
 
 def residues(function: Callable[[Complex], Complex], places: Real, scale: float) -> Complex:
@@ -166,27 +177,6 @@ def repeated(eigenvalues: Real) -> Real:
 def _free_counts(law: Law) -> int:
     """Return how many of the law's atoms have multiplicities at will: all, but the last of a discrete law."""
     return len(law.atoms) if law.support else len(law.atoms) - 1
-
-
-def _trial(
-    expression: Expression,
-    laws: Sequence[Law],
-    size: int,
-    offset: NDArray[np.int_],
-    move: NDArray[np.int_],
-    generator: np.random.Generator,
-) -> _Trial:
-    counts: list[int] = []
-    matrices = []
-    for law in laws:
-        own = slice(len(counts), len(counts) + _free_counts(law))
-        chosen = _multiplicities(law, size, offset[own]) + move[own]
-        progress.step()
-        basis = haar(size, generator)
-        matrices.append((basis * _eigenvalues(law, size, chosen, generator)) @ basis.T)
-        counts += chosen.tolist()
-    value = expression.evaluate(matrices or [np.zeros((size, size))])
-    return _Trial(counts, np.linalg.eigvalsh((value + value.conj().T) / 2))
 
 
 def _multiplicities(law: Law, size: int, offset: NDArray[np.int_]) -> NDArray[np.int_]:
@@ -247,15 +237,3 @@ def _sets_in(trials: Sequence[_Trial]) -> bool:
 
 def _multiplicity(trial: _Trial, place: float, scale: float) -> int:
     return int(np.sum(np.abs(trial.eigenvalues - place) < 1e-9 * scale))
-
-
-def _integer_mass(
-    trials: Sequence[_Trial], place: float, masses: Sequence[float], size: int, corner: int
-) -> float | None:
-    scale = _scale(trials)
-    table = np.array([[size, *trial.counts] for trial in trials], dtype=float)
-    multiplicity = np.array([_multiplicity(trial, place, scale) for trial in trials], dtype=float)
-    weights = np.round(np.linalg.lstsq(table, multiplicity, rcond=None)[0])
-    if np.any(table @ weights != multiplicity):
-        return None
-    return float(weights @ np.array([1.0, *masses])) / corner

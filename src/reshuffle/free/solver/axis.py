@@ -6,8 +6,7 @@ thousands of points for the price of a few hundred.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -64,16 +63,10 @@ Solve = Callable[[Real], tuple[Complex, Real]]
 
 
 class KnownSolutions:
-    """Solutions at points of the real axis, and the ends of the spectrum as far as they are known.
+    """Solutions at points of the real axis, sorted, and the ends of the spectrum as far as they are known.
 
-    Attributes
-    ----------
-    points, unknowns : (n,) and (n, unknowns)
-        Sorted.
-    edges : (m,)
-        The ends of the spectrum, sorted. Near one the unknowns are analytic in the root of the distance to it.
-    folds : (k,)
-        The edges at which the unknowns are known: there the Jacobian is singular.
+    Near one of the ``edges`` the unknowns are analytic in the root of the distance to it; ``folds`` are those at
+    which the unknowns are known: there the Jacobian is singular.
     """
 
     def __init__(self, unknowns: int):
@@ -175,19 +168,11 @@ def interpolated(x: Real, nodes: Real, values: Complex) -> Complex:
     return np.asarray(np.einsum("nk,nku->nu", weights, values))
 
 
-@dataclass(frozen=True)
-class Folds:
-    """Points at which two solutions meet, and their directions there.
+class Folds(NamedTuple):
+    """Points (n,) of the real axis at which two solutions meet, nan where none was found.
 
-    Attributes
-    ----------
-    places : (n,)
-        Points of the real axis, nan where none was found.
-    unknowns : (n, unknowns)
-        The solution there.
-    leaving : (n, unknowns)
-        At a point x close by it is ``unknowns + sqrt(x - place) leaving``, with either root.
-    steps : the number of Newton steps, over all curves.
+    At a point x close by the unknowns are ``unknowns + sqrt(x - place) leaving``, with either root; ``steps`` are
+    those of Newton's method, over all curves.
     """
 
     places: Real
@@ -205,15 +190,8 @@ def find_folds(system: PencilSystem, inside: Real, outside: Real, unknowns: Comp
     is a linear system with one row more, which the fold leaves regular (Keller, 1977). The secant method starts
     from the solution and its conjugate; where s is known to half of the digits, x is known to all.
 
-    Which sheet the fold is on is not checked: solutions that are none of the spectrum's turn back too.
-
-    Parameters
-    ----------
-    system : PencilSystem
-        A direct one.
-    inside, outside : (n,)
-    unknowns : (n, unknowns)
-        At the points inside.
+    Which sheet the fold is on is not checked: solutions that are none of the spectrum's turn back too. The system
+    must be a direct one, and the unknowns (n, unknowns) are those at the points inside.
     """
     curve = _Curve(system, inside, outside, unknowns)
     for _ in range(ROUNDS):
@@ -223,7 +201,9 @@ def find_folds(system: PencilSystem, inside: Real, outside: Real, unknowns: Comp
     low, high = np.minimum(inside, outside), np.maximum(inside, outside)
     x = curve.x
     found = curve.settled & (np.abs(x.imag) <= LEVEL) & (x.real >= low) & (x.real <= high)
-    return Folds(np.where(found, x.real, np.nan), curve.unknowns, curve.leaving(), curve.steps)
+    # Near the fold x is place + bend s^2/2.
+    leaving = curve.along * np.sqrt(2 / curve.bend)[:, None]
+    return Folds(np.where(found, x.real, np.nan), curve.unknowns, leaving, curve.steps)
 
 
 class _Curve:
@@ -261,7 +241,11 @@ class _Curve:
         """Go to the parameter at which the slope seemed to vanish, and tell from the slope there where it will."""
         target = self.parameter + self.step
         back = self._back(target)
-        change = self.turning - self._slopes()
+        right = np.zeros(self.bordered.shape[:2], dtype=complex)
+        right[:, -1] = 1.0
+        # How the unknowns move with s, and dx/ds.
+        tangent = _solved(self.bordered, right)
+        self.along, change = tangent[:, :-1], self.turning - tangent[:, -1]
         self.bend = np.where(self.settled, self.bend, -change / self.step)
         self.turning = self.turning - change
         self.parameter = target
@@ -281,7 +265,11 @@ class _Curve:
                 ],
                 axis=1,
             )
-            self.bordered = self._bordered(state, moved)
+            count = self.system.unknowns
+            self.bordered = np.zeros((len(moved), count + 1, count + 1), dtype=complex)
+            self.bordered[:, :count, :count] = np.eye(count) - self.system.jacobian(state)
+            self.bordered[:, :count, count] = -moved
+            self.bordered[:, count, :count] = self.row
             change = _solved(self.bordered, residual)
             self.unknowns, self.x = self.unknowns + change[:, :-1], self.x + change[:, -1]
             length = np.linalg.norm(change, axis=1) / (1 + np.linalg.norm(self.unknowns, axis=1))
@@ -289,26 +277,6 @@ class _Curve:
             if np.all((length <= 1e-13) | self.lost):
                 break
         return np.asarray(length <= 1e-11)
-
-    def _bordered(self, state: Any, moved: Complex) -> Complex:
-        count = self.system.unknowns
-        matrix = np.zeros((len(moved), count + 1, count + 1), dtype=complex)
-        matrix[:, :count, :count] = np.eye(count) - self.system.jacobian(state)
-        matrix[:, :count, count] = -moved
-        matrix[:, count, :count] = self.row
-        return matrix
-
-    def _slopes(self) -> Complex:
-        """Return ``dx/ds``, and keep how the unknowns move."""
-        right = np.zeros(self.bordered.shape[:2], dtype=complex)
-        right[:, -1] = 1.0
-        tangent = _solved(self.bordered, right)
-        self.along = tangent[:, :-1]
-        return tangent[:, -1]
-
-    def leaving(self) -> Complex:
-        """Return how the unknowns move with the root of the distance from the fold: ``x = place + bend s^2/2``."""
-        return np.asarray(self.along * np.sqrt(2 / self.bend)[:, None])
 
 
 def _solved(matrices: Complex, right: Complex) -> Complex:
@@ -329,17 +297,16 @@ def _inner(row: Complex, vectors: Complex) -> Complex:
     return np.asarray(np.einsum("nu,nu->n", row, vectors))
 
 
-@dataclass(frozen=True)
 class AxisSolution:
-    """Values of the resolvent's corner, their errors (inf where a point failed) and the Newton steps they took.
+    """Values of the resolvent's corner, their errors and unknowns, and the Newton steps they took.
 
-    The unknowns (n, unknowns) belong to the values, and are nan where a point failed.
+    What has no answer, or none yet, is nan with an infinite error.
     """
 
-    values: Complex
-    errors: Real
-    unknowns: Complex
-    steps: int
+    def __init__(self, count: int, corner: int, unknowns: int):
+        self.unknowns = np.full((count, unknowns), np.nan, dtype=complex)
+        self.values = np.full((count, corner, corner), np.nan, dtype=complex)
+        self.errors, self.steps = np.full(count, np.inf), 0
 
 
 class AxisSolver:
@@ -372,9 +339,13 @@ class AxisSolver:
 
     def solve(self, x: Real) -> AxisSolution:
         """Return the resolvent's corner at real points (n,); points solved before are remembered."""
-        before = self.steps
-        result = _Gathered(len(x), self.corner, self.system.unknowns)
-        waiting = self._remembered(x, result)
+        before, result = self.steps, AxisSolution(len(x), self.corner, self.system.unknowns)
+        place = np.minimum(np.searchsorted(self.points, x), len(self.points) - 1)
+        known = self.points[place] == x if len(self.points) else np.zeros(len(x), dtype=bool)
+        result.values[known], result.errors[known] = self.values[place[known]], self.errors[place[known]]
+        result.unknowns[known] = self.known.unknowns[place[known]]
+        rest = np.flatnonzero(~known)
+        waiting = rest[np.argsort(x[rest], kind="stable")]
         if len(waiting) and len(self.points) + len(waiting) >= FEWEST:
             for stride in (SPARSE, 2):
                 waiting = self._from_neighbours(x, waiting, result)
@@ -391,7 +362,8 @@ class AxisSolver:
                 waiting = waiting[~chosen]
             waiting = self._from_neighbours(x, waiting, result)
         self._from_above(x, waiting, result)
-        return AxisSolution(result.values, result.errors, result.unknowns, self.steps - before)
+        result.steps = self.steps - before
+        return result
 
     def ends(self, outside: Real, inside: Real) -> Real:
         """Return where the spectrum ends between points (n,) outside and inside of it, nan where it is no fold.
@@ -445,20 +417,11 @@ class AxisSolver:
         change, low, high = change[open_], low[open_], high[open_]
         self.ends(np.where(dark[change], low, high), np.where(dark[change], high, low))
 
-    def _remembered(self, x: Real, result: "_Gathered") -> NDArray[np.int_]:
-        """Fill in what is known, and return the rest in order."""
-        place = np.minimum(np.searchsorted(self.points, x), len(self.points) - 1)
-        known = self.points[place] == x if len(self.points) else np.zeros(len(x), dtype=bool)
-        result.values[known], result.errors[known] = self.values[place[known]], self.errors[place[known]]
-        result.unknowns[known] = self.known.unknowns[place[known]]
-        rest = np.flatnonzero(~known)
-        return rest[np.argsort(x[rest], kind="stable")]
-
-    def _from_above(self, x: Real, index: NDArray[np.int_], result: "_Gathered") -> None:
+    def _from_above(self, x: Real, index: NDArray[np.int_], result: AxisSolution) -> None:
         if len(index):
             self._take(x, index, follow(self.system, x[index].astype(complex), self.corner), result)
 
-    def _from_neighbours(self, x: Real, index: NDArray[np.int_], result: "_Gathered") -> NDArray[np.int_]:
+    def _from_neighbours(self, x: Real, index: NDArray[np.int_], result: AxisSolution) -> NDArray[np.int_]:
         """Solve what neighbours lead to, and return the rest in order."""
         if len(self.points) < NEIGHBOURS or not len(index):
             return index
@@ -470,12 +433,12 @@ class AxisSolver:
             self.system, x[tried].astype(complex), guess[promising], spread[promising], self.corner
         )
         # At an edge two solutions meet, and Newton's method stalls between them: the path comes closer.
-        solution = replace(solution, converged=solution.converged & (solution.error <= SURE))
+        solution = solution._replace(converged=solution.converged & (solution.error <= SURE))
         self._take(x, tried, solution, result)
         promising[promising] = solution.converged
         return index[~promising]
 
-    def _take(self, x: Real, index: NDArray[np.int_], solution: Solution, result: "_Gathered") -> None:
+    def _take(self, x: Real, index: NDArray[np.int_], solution: Solution, result: AxisSolution) -> None:
         """Write a solution to the answer, and remember it."""
         good = solution.converged
         corner = solution.resolvent[good, : self.corner, : self.corner]
@@ -490,15 +453,6 @@ class AxisSolver:
         order = self.known.add(fresh[new], solution.unknowns[good][chosen])
         self.values = np.concatenate([self.values, corner[chosen]])[order]
         self.errors = np.concatenate([self.errors, solution.error[good][chosen]])[order]
-
-
-class _Gathered:
-    """Answers as they come; what has none is nan, with an infinite error."""
-
-    def __init__(self, count: int, corner: int, unknowns: int):
-        self.unknowns = np.full((count, unknowns), np.nan, dtype=complex)
-        self.values = np.full((count, corner, corner), np.nan, dtype=complex)
-        self.errors = np.full(count, np.inf)
 
 
 class ChebyshevCache:
@@ -578,16 +532,15 @@ class ChebyshevCache:
             tail = np.abs(series[:, -3:]).max(axis=(1, 2))
             good = (tail <= TAIL * size + noise) & (noise <= NOISE * size)
             # A polynomial through 20 such nodes multiplies their errors by less than three.
-            self._store(low[good], high[good], series[good], (3 * noise + 10 * tail)[good])
+            fresh = (low, high, series, 3 * noise + 10 * tail)
+            if good.any():
+                known = (self.low, self.high, self.series, self.error)
+                # The number of values per point is known with the first piece.
+                pieces = [
+                    np.concatenate([a, b[good]]) if len(a) else b[good]
+                    for a, b in zip(known, fresh, strict=True)
+                ]
+                order = np.argsort(pieces[0])
+                self.low, self.high, self.series, self.error = (piece[order] for piece in pieces)
             middle = (low + high)[~good] / 2
             low, high = np.concatenate([low[~good], middle]), np.concatenate([middle, high[~good]])
-
-    def _store(self, low: Real, high: Real, series: Complex, error: Real) -> None:
-        if not len(low):
-            return
-        self.series = np.concatenate([self.series, series]) if len(self.low) else series
-        self.low, self.high = np.concatenate([self.low, low]), np.concatenate([self.high, high])
-        self.error = np.concatenate([self.error, error])
-        order = np.argsort(self.low)
-        self.low, self.high = self.low[order], self.high[order]
-        self.series, self.error = self.series[order], self.error[order]

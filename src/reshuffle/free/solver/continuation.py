@@ -6,7 +6,7 @@ axis.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -42,16 +42,10 @@ is not, a value is good to 1e-13 or to 1e-9, as the last bits of a matrix produc
 Solve = Callable[[Complex], tuple[Complex, Real]]
 
 
-@dataclass(frozen=True)
-class Solution:
-    """The resolvent at each point, its error estimate and whether the point was reached.
+class Solution(NamedTuple):
+    """The resolvent (points, k, k) at each point, its absolute error, and whether the point was reached.
 
-    Attributes
-    ----------
-    resolvent : shape (points, k, k), nan where not converged.
-    error : absolute, shape (points,); converged : flags, shape (points,).
-    unknowns : the final unknowns of the system, shape (points, unknowns).
-    steps : the number of Newton steps, over all points.
+    What was not reached is nan. ``steps`` counts those of Newton's method, over all points.
     """
 
     resolvent: Complex
@@ -89,8 +83,7 @@ def land(system: FixedPoint, z: Complex, guess: Complex, spread: Real, corner: i
         return path.finish()
 
 
-@dataclass
-class _Corrected:
+class _Corrected(NamedTuple):
     """Result of Newton's method: unknowns, their slope along the path, resolvents, errors and success."""
 
     unknowns: Complex
@@ -101,7 +94,7 @@ class _Corrected:
 
     def take(self, index: NDArray[np.bool_]) -> "_Corrected":
         """Return the points at ``index``."""
-        return _Corrected(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
+        return _Corrected(*(array[index] for array in self))
 
 
 class _Path:
@@ -158,7 +151,10 @@ class _Path:
         high = new > 1e-6 * self.top
         good &= surprise < np.where(landing, 0.3, np.where(high, 50.0, 2.0))
         self._accept(index[good], new[good], found.take(good), surprise[good])
-        self._reject(index[~good], landing[~good])
+        failed = index[~good]
+        self.trust[failed] = False
+        self.factor[failed] = np.where(landing[~good], 0.1, np.sqrt(self.factor[failed]))
+        self.active[failed] &= self.factor[failed] < 0.97
 
     def _accept(self, index: NDArray[np.int_], new: Real, found: _Corrected, surprise: Real) -> None:
         landed = new == 0
@@ -172,13 +168,8 @@ class _Path:
         # At an edge the height reaches rounding level first; the last move then bounds what is left.
         low = self.height[going] < LOWEST * self.top
         left = drift + self.height[going]
-        ahead.error = ahead.error + left * np.abs(ahead.resolvent).max(axis=(1, 2), initial=0.0) ** 2
-        self._settle(going[low], ahead.take(low))
-
-    def _reject(self, index: NDArray[np.int_], landing: NDArray[np.bool_]) -> None:
-        self.trust[index] = False
-        self.factor[index] = np.where(landing, 0.1, np.sqrt(self.factor[index]))
-        self.active[index] &= self.factor[index] < 0.97
+        error = ahead.error + left * np.abs(ahead.resolvent).max(axis=(1, 2), initial=0.0) ** 2
+        self._settle(going[low], ahead._replace(error=error).take(low))
 
     def _settle(self, index: NDArray[np.int_], found: _Corrected) -> None:
         self.active[index], self.reached[index] = False, True
@@ -186,12 +177,7 @@ class _Path:
         self.resolvent[index], self.error[index] = found.resolvent, found.error
 
     def _correct(
-        self,
-        index: NDArray[np.int_],
-        height: Real,
-        guess: Complex,
-        moved: Real,
-        iterations: int = ITERATIONS,
+        self, index: NDArray[np.int_], height: Real, guess: Complex, moved: Real, iterations: int = ITERATIONS
     ) -> _Corrected:
         """Run Newton from ``guess``: to rounding where the height is 0, loosely on the way there.
 
@@ -253,18 +239,15 @@ class _Path:
         return np.asarray(np.abs(resolvent[:, : self.corner, : self.corner]).max(axis=(1, 2), initial=0.0))
 
     def finish(self) -> Solution:
-        """Return what was reached; the rest stays nan with its flag down."""
-        index = np.flatnonzero(self.reached)
-        if len(index):
-            self.error[index] += self._rounding(index)
-        return Solution(self.resolvent, self.error, self.reached, self.unknowns, self.steps)
-
-    def _rounding(self, index: NDArray[np.int_]) -> Real:
-        """Return how far G moves when every number that enters the last step is rounded.
+        """Return what was reached, with how far G moves when every number that enters the last step is rounded.
 
         Each entry is moved in proportion to itself, since those of one pencil differ by many orders near a
         strong singularity, and the joint system carries the moves on.
         """
+        answer = Solution(self.resolvent, self.error, self.reached, self.unknowns, self.steps)
+        index = np.flatnonzero(self.reached)
+        if not len(index):
+            return answer
         base, unknowns = self.system.base(self.z[index], self.height[index]), self.unknowns[index]
         state = self.system.evaluate(base, unknowns)
         signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(self.system.size, self.system.size))
@@ -275,7 +258,8 @@ class _Path:
         solved = solve(self.system, state, right)
         # Apart, since the two could cancel by chance.
         inner = self._largest(self.system.resolvent_tangent(state, 0.0, solved[:, 0]))
-        return inner + self._largest(self.system.resolvent_tangent(state, shaken, solved[:, 1]))
+        self.error[index] += inner + self._largest(self.system.resolvent_tangent(state, shaken, solved[:, 1]))
+        return answer
 
 
 def _points_down(resolvent: Complex) -> NDArray[np.bool_]:

@@ -6,8 +6,7 @@
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -19,6 +18,9 @@ KRYLOV = 40
 
 DENSE = 60
 """Unknowns up to which their Jacobian is made; beyond, its products with vectors cost less."""
+
+FEW_POINTS = 24
+"""Points of a discrete law up to which it is a sum over them."""
 
 
 class FixedPoint(Protocol):
@@ -42,10 +44,7 @@ class FixedPoint(Protocol):
         """Return the unknowns far up in the half-plane."""
 
     def evaluate(self, base: Complex, unknowns: Complex) -> Any:
-        """Return the map at ``unknowns``, in the form that the tangents need.
-
-        It has a ``resolvent`` (points, k, k) and an ``image``, the next unknowns (points, unknowns).
-        """
+        """Return its ``resolvent`` (points, k, k), its ``image`` (points, unknowns), and what tangents need."""
 
     def tangent(self, state: Any, directions: Complex) -> Complex:
         """Return the derivative of the map along ``directions``, shape (points, count, unknowns)."""
@@ -61,12 +60,7 @@ class FixedPoint(Protocol):
 
 
 class PencilSystem(FixedPoint, Protocol):
-    """The system of a pencil, whose ends are folds.
-
-    Attributes
-    ----------
-    direction : the matrix that z multiplies, (k, k).
-    """
+    """The system of a pencil, whose ends are folds; z multiplies the matrix ``direction`` (k, k)."""
 
     direction: Real
 
@@ -79,17 +73,17 @@ def solve(system: FixedPoint, state: Any, right: Complex) -> Complex:
 
     ``right`` and the answer have shape (points, sides, unknowns): several right-hand sides share the work.
     """
-    if system.direct:
-        return _dense(system, state, right)
-    return np.stack([krylov_solve(system, state, right[:, side]) for side in range(right.shape[1])], axis=1)
+    if not system.direct:
+        sides = range(right.shape[1])
+        return np.stack([krylov_solve(system, state, right[:, side]) for side in sides], axis=1)
+    return dense_solve(np.eye(system.unknowns, dtype=complex) - system.jacobian(state), right)
 
 
-def _dense(system: FixedPoint, state: Any, right: Complex) -> Complex:
-    identity = np.eye(system.unknowns, dtype=complex)
-    matrix = identity - system.jacobian(state)
+def dense_solve(matrix: Complex, right: Complex) -> Complex:
+    """Return the solutions (points, sides, unknowns) of linear systems, nan where a matrix is not finite."""
     finite = np.isfinite(matrix).all(axis=(1, 2))
     if not finite.all():
-        matrix[~finite] = identity
+        matrix[~finite] = np.eye(matrix.shape[1])
     columns = right.transpose(0, 2, 1)
     try:
         answer = np.linalg.solve(matrix, columns)
@@ -121,25 +115,20 @@ def krylov_solve(system: FixedPoint, state: Any, right: Complex) -> Complex:
         hessenberg[:, k + 1, k] = size
         basis.append(image / np.where(size > 0, size, 1.0)[:, None])
         if k % 5 == 4 or k == KRYLOV - 1:
-            weights, residual = _least_squares(hessenberg[:, : k + 2, : k + 1], norm)
+            small = hessenberg[:, : k + 2, : k + 1]
+            finite = np.asarray(np.isfinite(small).all(axis=(1, 2)))
+            small = np.where(finite[:, None, None], small, 0)
+            target = np.zeros(small.shape[:2], dtype=complex)
+            target[:, 0] = norm
+            weights = (np.linalg.pinv(small) @ target[..., None])[..., 0]
+            weights[~finite] = np.nan
+            residual = np.linalg.norm((small @ weights[..., None])[..., 0] - target, axis=1)
             if np.nanmax(residual / safe, initial=0.0) < 1e-9:
                 break
     return np.asarray(np.einsum("nk,knu->nu", weights, np.array(basis[:-1])))
 
 
-def _least_squares(hessenberg: Complex, norm: Complex) -> tuple[Complex, Complex]:
-    finite = np.asarray(np.isfinite(hessenberg).all(axis=(1, 2)))
-    safe = np.where(finite[:, None, None], hessenberg, 0)
-    target = np.zeros(hessenberg.shape[:2], dtype=complex)
-    target[:, 0] = norm
-    weights = (np.linalg.pinv(safe) @ target[..., None])[..., 0]
-    weights[~finite] = np.nan
-    residual = np.linalg.norm((safe @ weights[..., None])[..., 0] - target, axis=1)
-    return weights, np.asarray(residual)
-
-
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     """One evaluation of the map: the resolvent G, its compression, the next unknowns, what tangents need."""
 
     resolvent: Complex
@@ -155,10 +144,8 @@ class System:
     ``b_j = U_j C_j U_j*``. The unknowns are the blocks H_j alone. When the pencil is real they are symmetric,
     since a free family has the same law when all words are reversed, and only upper triangles are unknown.
 
-    Parameters
-    ----------
-    coefficients : Hermitian ``[b_0, b_1, ...]``, shape (m + 1, k, k); laws : of the m variables.
-    direction : diagonal of the matrix that z multiplies, shape (k,).
+    ``coefficients`` are Hermitian, ``[b_0, b_1, ...]`` of shape (m + 1, k, k), ``laws`` those of the m variables,
+    and ``direction`` (k,) is the diagonal of the matrix that z multiplies.
     """
 
     def __init__(self, coefficients: Complex, laws: Sequence[Law], direction: Any):
@@ -180,7 +167,7 @@ class System:
         self._layout(ranks)
 
     def _layout(self, ranks: Sequence[int]) -> None:
-        """Lay out the unknowns: for each the block and entry it fills, and for each entry its unknown."""
+        """Number the unknowns: for each the block and entry it fills, and for each entry its unknown."""
         self.indices, self.rows, self.columns = [], [], []
         start = 0
         for rank in ranks:
@@ -206,10 +193,9 @@ class System:
         A small system would otherwise spend its time on calls instead of numbers.
         """
         units = self.unpack(np.eye(self.unknowns, dtype=complex))
-        moves = np.zeros((self.unknowns, self.size, self.size), dtype=complex)
+        self.moves = np.zeros((self.unknowns, self.size, self.size), dtype=complex)
         for frame, unit in zip(self.frames, units, strict=True):
-            moves += frame @ unit @ frame.conj().T
-        self.moves = moves
+            self.moves += frame @ unit @ frame.conj().T
         seen = [
             np.einsum("pa,qb->pqab", frame.conj(), frame).reshape(self.size**2, -1) for frame in self.frames
         ]
@@ -246,21 +232,8 @@ class System:
     def evaluate(self, base: Complex, unknowns: Complex) -> State:
         """Return the map at ``unknowns`` (points, unknowns) for ``base`` (points, k, k)."""
         blocks = self.unpack(unknowns)
-        if self.direct:
-            total = base + (unknowns @ self.moves.reshape(self.unknowns, self.size**2)).reshape(base.shape)
-            resolvent = inverse(total)
-            flat = resolvent.reshape(len(base), -1) @ self.seen
-            inner = [
-                flat[:, entries].reshape(h.shape) for entries, h in zip(self.entries, blocks, strict=True)
-            ]
-            compressed = flat
-        else:
-            total = base.copy()
-            for frame, h in zip(self.frames, blocks, strict=True):
-                total += frame @ h @ frame.conj().T
-            resolvent = inverse(total)
-            compressed = self.frame.conj().T @ resolvent @ self.frame
-            inner = [compressed[:, block, block] for block in self.blocks]
+        resolvent = inverse(base + self._moved(unknowns))
+        compressed, inner = self._seen(resolvent)
         images, known = [], []
         for g, transform, h in zip(inner, self.transforms, blocks, strict=True):
             image, extra = transform.apply(g, h)
@@ -272,7 +245,6 @@ class System:
     def tangent(self, state: State, directions: Complex) -> Complex:
         """Return the derivative of the map along ``directions``, shape (points, count, unknowns)."""
         blocks, seen = self.unpack(directions), state.compressed
-        # A small system keeps no more of G than its diagonal blocks.
         seen = (self.frame.conj().T @ state.resolvent @ self.frame if self.direct else seen)[:, None]
         images = []
         for i, row in enumerate(self.blocks):
@@ -299,15 +271,7 @@ class System:
     def shift_tangent(self, state: State, direction: Complex) -> Complex:
         """Return the derivative of the map when ``base`` moves along a matrix, shape (points, unknowns)."""
         moved = -(state.resolvent @ direction @ state.resolvent)
-        if self.direct:
-            flat = moved.reshape(len(moved), -1) @ self.seen
-            inner = [
-                flat[:, entries].reshape(-1, *index.shape)
-                for entries, index in zip(self.entries, self.indices, strict=True)
-            ]
-        else:
-            moved = self.frame.conj().T @ moved @ self.frame
-            inner = [moved[:, block, block] for block in self.blocks]
+        inner = self._seen(moved)[1]
         images = []
         for part, transform, known in zip(inner, self.transforms, state.known, strict=True):
             dg = part[:, None]
@@ -320,15 +284,30 @@ class System:
 
     def resolvent_tangent(self, state: State, direction: Any, unknowns: Complex) -> Complex:
         """Return the derivative of G as ``base`` moves along ``direction`` and the unknowns along theirs."""
-        if self.direct:
-            moves = (unknowns @ self.moves.reshape(self.unknowns, self.size**2)).reshape(
-                state.resolvent.shape
-            )
-            return np.asarray(-(state.resolvent @ (direction + moves) @ state.resolvent))
-        total = np.zeros_like(state.resolvent) + direction
-        for frame, h in zip(self.frames, self.unpack(unknowns), strict=True):
-            total = total + frame @ h @ frame.conj().T
+        total = direction + self._moved(unknowns)
         return np.asarray(-(state.resolvent @ total @ state.resolvent))
+
+    def _moved(self, unknowns: Complex) -> Complex:
+        """Return ``sum_j U_j H_j U_j*``, shape (points, k, k)."""
+        if self.direct:
+            flat = unknowns @ self.moves.reshape(self.unknowns, self.size**2)
+            return np.asarray(flat.reshape(-1, self.size, self.size))
+        total = np.zeros((len(unknowns), self.size, self.size), dtype=complex)
+        for frame, h in zip(self.frames, self.unpack(unknowns), strict=True):
+            total += frame @ h @ frame.conj().T
+        return total
+
+    def _seen(self, matrices: Complex) -> tuple[Complex, list[Complex]]:
+        """Return G (points, k, k) compressed to the ranges of the coefficients, and its blocks ``U_j* G U_j``.
+
+        A small system keeps no more than the diagonal blocks.
+        """
+        if self.direct:
+            flat = matrices.reshape(len(matrices), -1) @ self.seen
+            pairs = zip(self.entries, self.indices, strict=True)
+            return flat, [flat[:, entries].reshape(-1, *index.shape) for entries, index in pairs]
+        compressed = self.frame.conj().T @ matrices @ self.frame
+        return compressed, [compressed[:, block, block] for block in self.blocks]
 
 
 def _range(b: Complex) -> tuple[Complex, Complex]:
@@ -345,9 +324,6 @@ def _range(b: Complex) -> tuple[Complex, Complex]:
     return frame @ vectors[:, kept], np.diag(values[kept]).astype(complex)
 
 
-FEW_POINTS = 24
-
-
 class Transform(ABC):
     """The map ``(g, H) -> H'`` of one variable; arrays have shape (points, rank, rank)."""
 
@@ -360,10 +336,7 @@ class Transform(ABC):
         """Return the derivative of the next H along ``(dg, dh)``, each (points, directions, rank, rank)."""
 
     def derivatives(self, known: Any, points: int, rank: int) -> tuple[Complex, Complex | None]:
-        """Return the derivatives along g and along H as matrices over the entries, (points, rank^2, rank^2).
-
-        None means zero.
-        """
+        """Return the derivatives along g and H over the entries, (points, rank^2, rank^2); None means zero."""
         units = np.eye(rank * rank, dtype=complex).reshape(1, -1, rank, rank)
         units = np.broadcast_to(units, (points, *units.shape[1:]))
         none = np.zeros_like(units)
@@ -386,13 +359,13 @@ class RationalR(Transform):
         self.slope = both if abs(both) > 1e-15 * abs(self.b) else 0.0
 
     def apply(self, g: Complex, h: Complex) -> tuple[Complex, Any]:
-        """Return the next H, and ``C (1 + c g C)^-1``."""
+        """Return the next H, and ``X = C (1 + c g C)^-1``."""
         c = self.coefficient
         factor = c @ inverse(np.eye(len(c)) + self.c * (g @ c))
         return -(self.a * factor + self.slope * (c @ g @ factor)), factor
 
     def tangent(self, known: Any, dg: Complex, dh: Complex) -> Complex:
-        """Return ``-b X dg X`` with ``X = C (1 + c g C)^-1``."""
+        """Return ``-b X dg X``."""
         x = known[:, None]
         return np.asarray(-self.b * (x @ dg @ x))
 
@@ -404,8 +377,8 @@ class RationalR(Transform):
 class _Subordinated(Transform):
     """Laws known by G: ``A = g^-1 - H``, ``Gamma = E[(A - C x)^-1]``, ``H' = Gamma^-1 - A``."""
 
-    def __init__(self, coefficient: Complex):
-        self.coefficient = coefficient
+    def __init__(self, coefficient: Complex, law: Law):
+        self.coefficient, self.law = coefficient, law
 
     @abstractmethod
     def _resolvent(self, a: Complex) -> tuple[Complex, Any]:
@@ -476,10 +449,6 @@ class PointSum(Transform):
 class ScalarTransform(_Subordinated):
     """For a coefficient of rank one: ``E[(A - C x)^-1] = G(A/C)/C``."""
 
-    def __init__(self, coefficient: Complex, law: Law):
-        super().__init__(coefficient)
-        self.law = law
-
     def _resolvent(self, a: Complex) -> tuple[Complex, Any]:
         t = a / self.coefficient
         return self.law._cauchy(t) / self.coefficient, self.law._cauchy_derivative(t) / self.coefficient**2
@@ -492,8 +461,7 @@ class Diagonalised(_Subordinated):
     """For every other law: ``E[(A - C x)^-1] = G(T) C^-1``, with ``T = C^-1 A`` diagonalised."""
 
     def __init__(self, coefficient: Complex, law: Law):
-        super().__init__(coefficient)
-        self.law = law
+        super().__init__(coefficient, law)
         self.inverse = np.linalg.inv(coefficient)
 
     def _resolvent(self, a: Complex) -> tuple[Complex, Any]:
@@ -502,7 +470,9 @@ class Diagonalised(_Subordinated):
         failed = np.asarray(~np.isfinite(t).all(axis=(1, 2)))
         if failed.any():
             t = np.where(failed[:, None, None], np.eye(t.shape[-1]), t)
-        values, vectors = np.linalg.eig(separated(t))
+        # Moved by a few roundings, so that exactly defective matrices diagonalise.
+        nudge = np.diag(np.arange(t.shape[-1])) * np.abs(t).max(axis=(1, 2))[:, None, None] * 1e-15
+        values, vectors = np.linalg.eig(t + nudge)
         back = inverse(vectors)
         g = self.law._cauchy(values)
         if failed.any():
@@ -557,13 +527,6 @@ def divided_differences(points: Complex, values: Complex, derivatives: Complex) 
     return np.asarray(np.where(close, middle, slope))
 
 
-def separated(t: Complex) -> Complex:
-    """Return the matrices moved by a few roundings, so that exactly defective ones diagonalise."""
-    size = t.shape[-1]
-    nudge = np.diag(np.arange(size)) * np.abs(t).max(axis=(1, 2))[:, None, None] * 1e-15
-    return np.asarray(t + nudge)
-
-
 def inverse(matrices: Complex) -> Complex:
     """Return stacked inverses; a singular matrix gives nan, which the path then treats as a failed step.
 
@@ -573,7 +536,15 @@ def inverse(matrices: Complex) -> Complex:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.where(matrices == 0, np.nan, 1 / matrices))
     if matrices.shape[-1] == 2:
-        return _inverse_of_two(matrices)
+        a, b, c, d = matrices[..., 0, 0], matrices[..., 0, 1], matrices[..., 1, 0], matrices[..., 1, 1]
+        determinant = a * d - b * c
+        singular = determinant == 0
+        if singular.any():
+            determinant = np.where(singular, np.nan, determinant)
+        result = np.empty_like(matrices)
+        result[..., 0, 0], result[..., 0, 1] = d / determinant, -b / determinant
+        result[..., 1, 0], result[..., 1, 1] = -c / determinant, a / determinant
+        return result
     try:
         return np.linalg.inv(matrices)
     except np.linalg.LinAlgError:
@@ -581,18 +552,6 @@ def inverse(matrices: Complex) -> Complex:
             determinants = np.linalg.det(matrices)
         safe = np.where((determinants == 0)[..., None, None], np.eye(matrices.shape[-1]) * np.nan, matrices)
         return np.linalg.inv(safe)
-
-
-def _inverse_of_two(matrices: Complex) -> Complex:
-    a, b, c, d = matrices[..., 0, 0], matrices[..., 0, 1], matrices[..., 1, 0], matrices[..., 1, 1]
-    determinant = a * d - b * c
-    singular = determinant == 0
-    if singular.any():
-        determinant = np.where(singular, np.nan, determinant)
-    result = np.empty_like(matrices)
-    result[..., 0, 0], result[..., 0, 1] = d / determinant, -b / determinant
-    result[..., 1, 0], result[..., 1, 1] = -c / determinant, a / determinant
-    return result
 
 
 def transform_of(law: Law, coefficient: Complex) -> Transform:

@@ -6,22 +6,17 @@
   const colour = (name) => `var(--${name})`;
   const known = (value) => value !== null && Number.isFinite(value);
   const short = (value) => String(parseFloat(value.toPrecision(4)));
+  const clamp = (value, low, high) => Math.max(low, Math.min(value, high));
+  const range = (first, last, every = 1) => Array.from({ length: Math.floor((last - first) / every) + 1 }, (_, k) => first + k * every);
 
-  function make(name, attributes, parent, text = "") {
-    const element = document.createElementNS(NAMESPACE, name);
+  function set(element, attributes, parent, text = "") {
     for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
     element.textContent = text;
     parent.append(element);
     return element;
   }
-
-  function html(name, attributes, parent, textContent = "") {
-    const element = Object.assign(document.createElement(name), { textContent, ...attributes });
-    parent.append(element);
-    return element;
-  }
-
-  const range = (first, last, every = 1) => Array.from({ length: Math.floor((last - first) / every) + 1 }, (_, k) => first + k * every);
+  const make = (name, ...rest) => set(document.createElementNS(NAMESPACE, name), ...rest);
+  const html = (name, ...rest) => set(document.createElement(name), ...rest);
 
   function ticks(low, high, isLog) {
     if (!isLog) {
@@ -62,8 +57,7 @@
       for (const kind of ["svg", "csv"]) this.figure.querySelector(`[id$=-${kind}]`).addEventListener("click", () => this.save(kind));
       this.button.addEventListener("click", () => this.play(!this.timer));
       this.slider.addEventListener("input", () => { this.play(false); this.goTo(Number(this.slider.value)); });
-      this.plot.addEventListener("pointermove", (event) => this.hover(event));
-      this.plot.addEventListener("pointerleave", () => this.hover(null));
+      for (const kind of ["pointermove", "pointerleave"]) this.plot.addEventListener(kind, (event) => this.hover(kind === "pointermove" ? this.pixel(event) : -99));
       new ResizeObserver(() => this.draw()).observe(this.plot);
     }
 
@@ -81,11 +75,9 @@
       for (const unseen of this.figure.querySelectorAll(".unseen")) unseen.textContent = ` of: ${spec.title}`;
       this.legend.replaceChildren();
       for (const one of spec.series.filter((series) => series.label)) {
-        const entry = html("span", {}, this.legend, one.label);
-        entry.style.setProperty("--key", colour(one.colour));
-        entry.className = one.kind === "line" && one.dash ? "dashed" : one.kind;
+        html("span", { class: one.kind === "line" && one.dash ? "dashed" : one.kind }, this.legend, one.label).style.setProperty("--key", colour(one.colour));
       }
-      if (this.ghost) html("span", { className: "ghost" }, this.legend, "before");
+      if (this.ghost) html("span", { class: "ghost" }, this.legend, "before");
       this.player.hidden = !spec.frames.length;
       this.slider.max = spec.moments.length - 1;
       if (!this.timer) this.frame = spec.moments.length - 1;
@@ -93,10 +85,9 @@
     }
 
     draw() {
-      const { spec, svg } = this;
-      const width = this.plot.clientWidth;
+      const { spec, svg } = this, width = this.plot.clientWidth;
       if (!spec || width < 50) return;
-      const height = width < 480 ? 210 : Math.max(230, Math.min(0.58 * width, 330));
+      const height = width < 480 ? 210 : clamp(0.58 * width, 230, 330);
       const names = spec.y.names, left = names.length ? 124 : 48, right = width - 14, bottom = height - 38;
       for (const [key, value] of Object.entries({ viewBox: `0 0 ${width} ${height}`, width, height })) svg.setAttribute(key, value);
       svg.replaceChildren();
@@ -107,10 +98,8 @@
         : scale(spec.y, drawn.filter((one) => one.kind !== "arrows").flatMap((one) => one.y), bottom, 24);
       Object.assign(this, { x, y, bottom });
       const line = (x1, y1, x2, y2, stroke, more) => make("line", { x1, y1, x2, y2, stroke: colour(stroke), ...more }, svg);
-      const write = (text, at, height, anchor, fill = "ink") => make(
-        "text", { x: at, y: height, "text-anchor": anchor, fill: colour(fill), "font-size": 12, "font-family": "inherit" }, svg, text);
-      const levels = names.length ? names.map((name, place) => [place, name]) : y.ticks.map((tick) => [tick, short(tick)]);
-      for (const [place, text] of levels) {
+      const write = (text, at, height, anchor, fill = "ink") => make("text", { x: at, y: height, "text-anchor": anchor, fill: colour(fill), "font-size": 12 }, svg, text);
+      for (const [place, text] of names.length ? names.entries() : y.ticks.map((tick) => [tick, short(tick)])) {
         line(left, y(place), right, y(place), "faint", { "stroke-width": 0.7 });
         write(text, left - 6, y(place) + 4, "end");
       }
@@ -122,8 +111,8 @@
       write(spec.x.label, (left + width) / 2, height - 4, "middle");
       write(spec.y.label, 2, 13, "start");
       for (const [place, label] of spec.marks.filter((mark) => mark[0] >= x.low && mark[0] <= x.high)) {
-        line(x(place), 20, x(place), bottom, "warn", { "stroke-dasharray": "5 3", "stroke-width": 1.4 });
         const isRight = x(place) > (left + width) / 2;
+        line(x(place), 20, x(place), bottom, "warn", { "stroke-dasharray": "5 3", "stroke-width": 1.4 });
         write(label, x(place) + (isRight ? -5 : 5), 32, isRight ? "end" : "start", "warn");
       }
       const clip = make("clipPath", { id: `${this.figure.id}-clip` }, svg);
@@ -137,33 +126,28 @@
     }
 
     series(one, parent, opacity) {
-      const { x, y, bottom } = this;
-      const group = make("g", { opacity }, parent);
-      const style = { fill: "none", stroke: colour(one.colour), "stroke-width": one.width, "stroke-dasharray": one.dash, "stroke-linejoin": "round" };
+      const { x, y, bottom } = this, group = make("g", { opacity }, parent), fill = colour(one.colour);
+      const style = { fill: "none", stroke: fill, "stroke-width": one.width, "stroke-dasharray": one.dash, "stroke-linejoin": "round" };
       const points = one.x.map((value, place) => [value, one.y[place]]);
+      const isShown = ([a, b]) => known(a) && known(b) && (!this.spec.y.is_log || b > 0) && (!this.spec.x.is_log || a > 0);
       if (one.kind === "line") {
-        let path = "", isOpen = false;
-        for (const [a, b] of points) {
-          const isFine = known(a) && known(b) && (!this.spec.y.is_log || b > 0) && (!this.spec.x.is_log || a > 0);
-          // Far outside, coordinates are cut: the clip hides them, and huge numbers upset browsers.
-          if (isFine) path += `${isOpen ? "L" : "M"}${x(a).toFixed(1)} ${Math.max(-999, Math.min(2999, y(b))).toFixed(1)}`;
-          isOpen = isFine;
-        }
-        make("path", { d: path, ...style }, group);
+        // Far outside, coordinates are cut: the clip hides them, and huge numbers upset browsers.
+        const at = ([a, b]) => `${x(a).toFixed(1)} ${clamp(y(b), -999, 2999).toFixed(1)}`;
+        const path = points.map((point, k) => (isShown(point) ? (k && isShown(points[k - 1]) ? "L" : "M") + at(point) : ""));
+        make("path", { d: path.join(""), ...style }, group);
       } else if (one.kind === "bars") {
-        one.y.forEach((b, place) => make("rect", {
-          x: x(one.x[place]), width: Math.max(0, x(one.x[place + 1]) - x(one.x[place])),
-          y: y(Math.min(b, y.high)), height: bottom - y(Math.min(b, y.high)), fill: colour(one.colour), opacity: 0.4,
-        }, group));
+        one.y.forEach((b, k) => {
+          const top = y(Math.min(b, y.high)), width = Math.max(0, x(one.x[k + 1]) - x(one.x[k]));
+          make("rect", { x: x(one.x[k]), width, y: top, height: bottom - top, fill, opacity: 0.4 }, group);
+        });
       } else if (one.kind === "arrows") {
         for (const [a, b] of points) {
           make("path", { d: `M${x(a)} ${bottom}V42m-4 8l4 -8l4 8`, ...style }, group);
-          make("text", { x: x(a) + 6, y: 38, "font-size": 12, fill: colour(one.colour) }, group, short(b));
+          make("text", { x: x(a) + 6, y: 38, "font-size": 12, fill }, group, short(b));
         }
       } else {
-        for (const [a, b] of points.filter((pair) => known(pair[0]) && known(pair[1]))) {
-          make("circle", { cx: x(a), cy: y(b), r: one.width < 3 ? one.width : 5, fill: colour(one.colour), opacity: one.width < 3 ? 0.55 : 1 }, group);
-        }
+        const size = one.width < 3 ? { r: one.width, opacity: 0.55 } : { r: 5 };
+        for (const [a, b] of points.filter(isShown)) make("circle", { cx: x(a), cy: y(b), fill, ...size }, group);
       }
       return group;
     }
@@ -172,26 +156,27 @@
     interpolate([positions, heights], value) {
       const next = positions.findIndex((one) => one >= value);
       if (!this.spec || next < 1 || this.spec.y.is_log) return;
-      const [a, b] = [positions[next - 1], positions[next]];
-      const share = Math.log(value / a) / Math.log(b / a);
+      const [a, b] = [positions[next - 1], positions[next]], share = Math.log(value / a) / Math.log(b / a);
       const mixed = heights[next].map((line, k) => line.map((one, place) => (1 - share) * heights[next - 1][k][place] + share * one));
       const series = this.spec.series.filter((one) => one.kind !== "dots");
-      this.show({ ...this.spec, series: series.map((one, k) => (mixed[k] && mixed[k].length === one.y.length ? { ...one, y: mixed[k] } : one)) }, `${value}`);
+      this.show({ ...this.spec, series: series.map((one, k) => (mixed[k]?.length === one.y.length ? { ...one, y: mixed[k] } : one)) }, `${value}`);
+    }
+
+    pixel(event) {
+      return event.clientX - this.plot.getBoundingClientRect().left;
     }
 
     placeHandle() {
-      const input = document.getElementById(this.spec.handle);
+      const input = document.getElementById(this.spec.handle), value = Number(input.value);
       if (!this.handle) {
-        this.handle = html("div", { className: "handle", tabIndex: 0, role: "slider" }, this.plot);
-        this.handle.setAttribute("aria-label", `${input.labels[0].textContent}, on the chart`);
-        const move = (value) => {
-          input.value = value;
+        const name = `${input.labels[0].textContent}, on the chart`;
+        this.handle = html("div", { class: "handle", tabindex: 0, role: "slider", "aria-label": name, "aria-valuemin": input.min, "aria-valuemax": input.max }, this.plot);
+        const move = (to) => {
+          input.value = to;
           input.dispatchEvent(new Event("input", { bubbles: true }));
         };
         this.handle.addEventListener("pointerdown", (event) => { this.handle.setPointerCapture(event.pointerId); event.preventDefault(); this.handle.focus(); });
-        this.handle.addEventListener("pointermove", (event) => {
-          if (this.handle.hasPointerCapture(event.pointerId)) move(this.x.value(event.clientX - this.plot.getBoundingClientRect().left));
-        });
+        this.handle.addEventListener("pointermove", (event) => { if (this.handle.hasPointerCapture(event.pointerId)) move(this.x.value(this.pixel(event))); });
         this.handle.addEventListener("keydown", (event) => {
           const steps = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 10, PageDown: -10 }[event.key];
           if (!steps) return;
@@ -199,28 +184,24 @@
           move(Number(input.value) + steps * input.step);
         });
       }
-      const value = Number(input.value);
-      this.handle.style.left = `${this.x(Math.max(this.x.low, Math.min(value, this.x.high)))}px`;
-      this.handle.style.height = `${this.bottom - 20}px`;
-      for (const [name, one] of [["min", input.min], ["max", input.max], ["now", value]]) this.handle.setAttribute(`aria-value${name}`, one);
+      this.handle.setAttribute("aria-valuenow", value);
+      Object.assign(this.handle.style, { left: `${this.x(clamp(value, this.x.low, this.x.high))}px`, height: `${this.bottom - 20}px` });
     }
 
-    hover(event) {
+    hover(pixel) {
       if (!this.x || this.spec.y.names.length) return;
-      const lines = this.spec.series.filter((one) => one.kind === "line" && one.label);
-      const pixel = event ? event.clientX - this.plot.getBoundingClientRect().left : -1;
       const parts = [];
       let place = null;
-      for (const one of lines) {
+      for (const one of this.spec.series.filter((series) => series.kind === "line" && series.label)) {
         const distances = one.x.map((value) => (known(value) ? Math.abs(this.x(value) - pixel) : Infinity));
         const nearest = distances.indexOf(Math.min(...distances));
         if (!(distances[nearest] < 24) || !known(one.y[nearest])) continue;
         place ??= one.x[nearest];
         parts.push(`${one.label} ${short(one.y[nearest])}`);
       }
-      this.line.setAttribute("visibility", place === null ? "hidden" : "visible");
       this.readout.textContent = place === null ? "" : `${this.spec.x.label} ${short(place)}: ${parts.join(", ")}`;
-      if (place !== null) for (const end of ["x1", "x2"]) this.line.setAttribute(end, this.x(place));
+      const at = place === null ? 0 : this.x(place);
+      for (const [key, value] of Object.entries({ x1: at, x2: at, visibility: at ? "visible" : "hidden" })) this.line.setAttribute(key, value);
     }
 
     play(isOn) {
@@ -242,12 +223,11 @@
     }
 
     rows() {
-      const { spec } = this;
+      const { spec } = this, keyed = spec.series.filter((one) => one.key);
       if (spec.frames.length) {
         return [["series", spec.y.key, "moment", spec.x.key], ...spec.frames.flatMap((frame, k) => frame.flatMap((values, s) => values.map(
           (value, place) => [spec.series[s].key, spec.y.names[spec.series[s].y[place]], spec.moments[k], value])))];
       }
-      const keyed = spec.series.filter((one) => one.key);
       if (keyed.length && keyed.every((one) => one.x.length === keyed[0].x.length)) {
         return [[spec.x.key, ...keyed.map((one) => one.key)], ...keyed[0].x.map((value, place) => [value, ...keyed.map((one) => one.y[place])])];
       }
@@ -258,14 +238,12 @@
       const style = getComputedStyle(document.documentElement);
       // A spreadsheet takes words that begin like this for formulas.
       const cell = (value) => (typeof value !== "string" ? value ?? "" : `"${(/^[=+\-@\t\r]/.test(value) ? "'" : "") + value.replaceAll('"', '""')}"`);
-      const text = kind === "csv" ? this.rows().map((row, place) => (place ? row.map(cell) : row).join(",")).join("\n") + "\n"
+      const text = kind === "csv" ? this.rows().map((row) => row.map(cell).join(",")).join("\n") + "\n"
         : this.svg.outerHTML.replace("<svg", `<svg xmlns="${NAMESPACE}" font-family="sans-serif"`)
           .replace(/var\((--[\w-]+)\)/g, (_, name) => style.getPropertyValue(name).trim());
-      const link = html("a", { download: `reshuffle-${this.figure.id}.${kind}`, hidden: true }, document.body);
-      link.href = URL.createObjectURL(new Blob([text], { type: kind === "csv" ? "text/csv" : "image/svg+xml" }));
-      link.click();
-      link.remove();
-      setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+      const href = URL.createObjectURL(new Blob([text], { type: kind === "csv" ? "text/csv" : "image/svg+xml" }));
+      html("a", { download: `reshuffle-${this.figure.id}.${kind}`, href }, document.createDocumentFragment()).click();
+      setTimeout(() => URL.revokeObjectURL(href), 10000);
     }
   }
 

@@ -3,27 +3,26 @@
 
 (function ($) {
   const root = document.documentElement;
-  const all = (selector, within) => Array.from((within || document).querySelectorAll(selector));
+  const all = (selector, within = document) => Array.from(within.querySelectorAll(selector));
   const byId = (id) => document.getElementById(id);
-  const activeTab = () => document.querySelector('[role="tab"][aria-selected="true"]').dataset.tab;
+  const tabs = () => all('[role="tab"]');
+  const activeTab = () => tabs().find((one) => one.ariaSelected === "true").dataset.tab;
+  const setBusy = (tab, isBusy) => { byId("panel-" + tab).ariaBusy = String(isBusy); };
+  // Steps are added up by the browser, with rounding: 0.30000000000000004.
+  const rounded = (input) => parseFloat(parseFloat(input.value).toPrecision(12));
+  const mirror = (input) => { input.closest(".field").querySelector("output").textContent = rounded(input); };
   const charts = {};
-  let count = 0;
-  let timer = null;
+  let count = 0, timer = null;
 
-  const stored = (() => { try { return localStorage.getItem("reshuffle-theme"); } catch { return null; } })();
+  // At once, before anything is painted. Private windows have no storage.
+  try { root.dataset.theme = localStorage.getItem("reshuffle-theme") ?? ""; } catch { /* nothing is stored */ }
+  root.dataset.theme ||= matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
   root.lang = "en";
-  // At once, before anything is painted.
-  root.dataset.theme = stored || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 
-  function theme(name) {
+  function setTheme(name) {
     root.dataset.theme = name;
-    byId("theme").setAttribute("aria-pressed", String(name === "dark"));
-    try { localStorage.setItem("reshuffle-theme", name); } catch { /* private windows have no storage */ }
-  }
-
-  function mirror(input) {
-    // Steps are added up by the browser, with rounding: 0.30000000000000004.
-    input.closest(".field").querySelector("output").textContent = String(parseFloat(parseFloat(input.value).toPrecision(12)));
+    byId("theme").ariaPressed = String(name === "dark");
+    try { localStorage.setItem("reshuffle-theme", name); } catch { /* nothing is stored */ }
   }
 
   // Some time after the last change the address follows.
@@ -34,9 +33,9 @@
   }
 
   function choose(tab, isBack) {
-    for (const button of all('[role="tab"]')) {
+    for (const button of tabs()) {
       const isChosen = button.dataset.tab === tab;
-      button.setAttribute("aria-selected", String(isChosen));
+      button.ariaSelected = String(isChosen);
       button.tabIndex = isChosen ? 0 : -1;
       byId("panel-" + button.dataset.tab).hidden = !isChosen;
     }
@@ -47,17 +46,14 @@
   function showCharts(panel, message) {
     const given = message.charts.map((spec) => `${message.tab}-${spec.name}`);
     message.charts.forEach((spec, place) => {
-      const id = given[place];
       const parent = panel.querySelector([".lead-chart", ".charts", ".more"][place]);
-      charts[id] ??= new ReshuffleChart(parent, message.tab, spec.name);
-      const chart = charts[id];
+      const chart = charts[given[place]] ??= new ReshuffleChart(parent, message.tab, spec.name);
       if (place > 0) parent.append(chart.figure);
       chart.isOutdated = false;
       chart.figure.classList.remove("stale");
       chart.show(spec, message.setting);
     });
-    for (const figure of all(":is(.charts, .more) figure", panel)) {
-      if (given.includes(figure.id)) continue;
+    for (const figure of all(":is(.charts, .more) figure", panel).filter((one) => !given.includes(one.id))) {
       figure.classList.toggle("stale", charts[figure.id].isOutdated);
       if (message.final) { figure.remove(); delete charts[figure.id]; }
     }
@@ -65,17 +61,14 @@
 
   function show(message) {
     const panel = byId("panel-" + message.tab);
-    const [sentence, note, rest] = [".sentence", ".note", ".rest"].map((one) => panel.querySelector(one));
+    const [sentence, setting, note, rest] = [".sentence", ".setting", ".note", ".rest"].map((one) => panel.querySelector(one));
     const isKept = message.refused && message.late && panel.dataset.charts > 0;
     for (const [id, offer] of Object.entries(message.offers)) {
       const binding = $(byId(id)).data("shiny-input-binding");
       // With the value of this moment, which may be newer than the question.
       binding.receiveMessage(byId(id), { ...offer, value: binding.getValue(byId(id)) });
     }
-    if (!isKept) {
-      sentence.textContent = message.sentence;
-      panel.querySelector(".setting").textContent = message.setting;
-    }
+    if (!isKept) [sentence.textContent, setting.textContent] = [message.sentence, message.setting];
     note.textContent = isKept ? `What you see is a first answer. ${message.sentence}` : message.note;
     note.hidden = !note.textContent;
     panel.classList.toggle("refused", message.refused && !isKept);
@@ -85,13 +78,11 @@
       const focused = rest.contains(document.activeElement) ? document.activeElement.id : "";
       rest.innerHTML = message.html;
       for (const id of open) if (byId(id)) byId(id).open = true;
-      if (focused && byId(focused)) byId(focused).focus();
+      if (focused) byId(focused)?.focus();
       showCharts(panel, message);
     }
     if (message.final) setBusy(message.tab, false);
   }
-
-  const setBusy = (tab, isBusy) => byId("panel-" + tab).setAttribute("aria-busy", String(isBusy));
 
   // Columns of other data mean nothing for these.
   function forgetColumns() {
@@ -101,7 +92,9 @@
 
   async function copy(button, text) {
     const words = button.dataset.words ??= button.textContent;
-    button.textContent = await navigator.clipboard.writeText(text).then(() => "Copied", () => "Not allowed");
+    // A link of inputs that were just moved waits for the address, which follows them.
+    while (!text && root.dataset.pending === "yes") await new Promise((done) => { setTimeout(done, 50); });
+    button.textContent = await navigator.clipboard.writeText(text ?? location.href).then(() => "Copied", () => "Not allowed");
     setTimeout(() => { button.textContent = words; }, 2000);
   }
 
@@ -112,68 +105,67 @@
 
   class RangeBinding extends Shiny.InputBinding {
     find(scope) { return $(scope).find(".inputs input[type=range]"); }
-    getValue(input) { return parseFloat(parseFloat(input.value).toPrecision(12)); }
-    setValue(input, value) { input.value = value; mirror(input); }
-    receiveMessage(input, message) { this.setValue(input, message.value); input.dispatchEvent(new Event("input", { bubbles: true })); }
+    getValue(input) { return rounded(input); }
+    receiveMessage(input, message) { input.value = message.value; input.dispatchEvent(new Event("input", { bubbles: true })); }
     subscribe(input, callback) { $(input).on("input.range", () => callback(true)); }
     unsubscribe(input) { $(input).off(".range"); }
     getRatePolicy() { return { policy: "throttle", delay: 40 }; }
   }
   Shiny.inputBindings.register(new RangeBinding(), "reshuffle.range");
 
-  document.addEventListener("DOMContentLoaded", () => {
-    theme(root.dataset.theme);
-    all(".inputs input[type=range]").forEach(mirror);
-    byId("theme").addEventListener("click", () => theme(root.dataset.theme === "dark" ? "light" : "dark"));
-    document.addEventListener("submit", (event) => event.preventDefault());
-    document.addEventListener("input", ({ target }) => {
-      const form = target.closest(".inputs");
-      if (!form) return;
-      settle();
-      if (target.type === "range") mirror(target);
-      for (const chart of Object.values(charts).filter((one) => form.parentElement.contains(one.figure))) {
-        if (!target.id || chart.spec.handle !== target.id) continue;
-        chart.placeHandle();
-        const lead = charts[form.parentElement.querySelector(".lead-chart figure").id];
-        if (chart.spec.morph && !chart.isOutdated) lead.interpolate(chart.spec.morph, Number(target.value));
-      }
-    });
-    document.addEventListener("change", (event) => {
-      const { target } = event, file = target.files?.[0];
-      if (file && file.size > target.form.dataset.largest) {
-        event.stopImmediatePropagation();
-        const [size, largest] = [file.size, target.form.dataset.largest].map((one) => parseFloat((one / 1048576).toFixed(1)));
-        alertOf(`A file must have at most ${largest} MB, but ${file.name} has ${size} MB; send a part of its rows.`);
-        target.value = "";
-      } else if (file) {
-        alertOf("");
-        forgetColumns();
-        $("#data_source").val("upload").trigger("change");
-      } else if (target.id === "data_source") forgetColumns();
-    }, true);
-    document.addEventListener("click", (event) => {
-      const { target } = event;
-      const tab = target.closest('[role="tab"]');
-      if (tab) choose(tab.dataset.tab);
-      const link = target.closest(".inputs a");
-      if (link) {
-        event.preventDefault();
-        Shiny.setInputValue("example", link.textContent, { priority: "event" });
-      }
-      if (target.matches(".stop")) Shiny.setInputValue("stop", performance.now());
-      if (target.matches(".copy")) copy(target, byId(target.dataset.copies).textContent);
-      if (target.matches(".copy-link")) copy(target, location.href);
-    });
-    document.querySelector('[role="tablist"]').addEventListener("keydown", (event) => {
-      const tabs = all('[role="tab"]');
-      const place = tabs.findIndex((one) => one.dataset.tab === activeTab());
-      const next = { ArrowRight: place + 1, ArrowLeft: place - 1 + tabs.length, Home: 0, End: tabs.length - 1 }[event.key];
-      if (next === undefined) return;
+  function onInput({ target }) {
+    const panel = target.closest(".inputs")?.parentElement;
+    if (!panel) return;
+    settle();
+    if (target.type === "range") mirror(target);
+    for (const chart of Object.values(charts).filter((one) => target.id && one.spec.handle === target.id)) {
+      chart.placeHandle();
+      if (chart.spec.morph && !chart.isOutdated) charts[panel.querySelector(".lead-chart figure").id].interpolate(chart.spec.morph, Number(target.value));
+    }
+  }
+
+  function onChange(event) {
+    const { target } = event, file = target.files?.[0];
+    if (file && file.size > target.form.dataset.largest) {
+      event.stopImmediatePropagation();
+      const [size, largest] = [file.size, target.form.dataset.largest].map((one) => parseFloat((one / 1048576).toFixed(1)));
+      alertOf(`A file must have at most ${largest} MB, but ${file.name} has ${size} MB; send a part of its rows.`);
+      target.value = "";
+    } else if (file || target.id === "data_source") {
+      forgetColumns();
+      if (file) { alertOf(""); $("#data_source").val("upload").trigger("change"); }
+    }
+  }
+
+  function onClick(event) {
+    const { target } = event, tab = target.closest('[role="tab"]'), link = target.closest(".inputs a");
+    if (tab) choose(tab.dataset.tab);
+    if (link) {
       event.preventDefault();
-      choose(tabs[next % tabs.length].dataset.tab);
-      tabs[next % tabs.length].focus();
-    });
-    window.addEventListener("popstate", () => choose(JSON.parse(new URLSearchParams(location.search).get("tab")) ?? all('[role="tab"]')[0].dataset.tab, true));
+      Shiny.setInputValue("example", link.textContent, { priority: "event" });
+    }
+    if (target.matches("#theme")) setTheme(root.dataset.theme === "dark" ? "light" : "dark");
+    if (target.matches(".stop")) Shiny.setInputValue("stop", performance.now());
+    if (target.matches(".copy")) copy(target, byId(target.dataset.copies).textContent);
+    if (target.matches(".copy-link")) copy(target);
+  }
+
+  function onKey(event) {
+    const place = tabs().indexOf(event.target), length = tabs().length;
+    const next = { ArrowRight: place + 1, ArrowLeft: place - 1 + length, Home: 0, End: length - 1 }[event.key];
+    if (place < 0 || next === undefined) return;
+    event.preventDefault();
+    tabs()[next % length].click();
+    tabs()[next % length].focus();
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    setTheme(root.dataset.theme);
+    all(".inputs input[type=range]").forEach(mirror);
+    for (const [kind, act] of Object.entries({ input: onInput, click: onClick, keydown: onKey })) document.addEventListener(kind, act);
+    document.addEventListener("submit", (event) => event.preventDefault());
+    document.addEventListener("change", onChange, true);
+    window.addEventListener("popstate", () => choose(JSON.parse(new URLSearchParams(location.search).get("tab")) ?? tabs()[0].dataset.tab, true));
 
     Shiny.addCustomMessageHandler("busy", ({ tab }) => setBusy(tab, true));
     Shiny.addCustomMessageHandler("settled", (last) => { if (last === count) root.dataset.pending = "no"; });

@@ -1,0 +1,77 @@
+"""Lines, bars and axes of charts, and numbers in words, as all tabs share them."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import significant
+from reshuffle.free.plot import histogram
+from reshuffle.page.answers import Axis, Series
+
+GREW = 1e100
+"""A test error beyond this diverges."""
+_DASHES = {"second": "7 4", "third": "8 3 2 3", "fourth": "2 3", "grey": "2 3"}
+"""Dashes of lines by their colour, for those who cannot tell the colours apart."""
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Return a number for people, or words for what is none.
+
+    >>> number(0.512345), number(math.inf), number(math.nan)
+    ('0.5123', 'diverges', 'not known')
+    """
+    if math.isnan(value):
+        return "not known"
+    return significant(value, digits) if value < GREW else "diverges"
+
+
+def count(value: float, what: str) -> str:
+    """Return a number of things in words: 1 epoch, 2 epochs."""
+    return f"{value:g} {what}{'s' * (value != 1)}"
+
+
+def numbers(values: ArrayLike) -> list[Any]:
+    """Return numbers of any shape as lists for JSON: ten digits, None for what is not finite."""
+    array = np.asarray(values, dtype=float)
+    if array.ndim:
+        return [numbers(one) for one in array]
+    return float(f"{float(array):.10g}") if np.isfinite(array) else None  # type: ignore[return-value]
+
+
+def line(label: str, x: ArrayLike, y: ArrayLike, colour: str = "first", **changed: Any) -> Series:
+    """Return a line, with the dashes of its colour; its label is its key in files."""
+    key, dash = label.replace(" ", "_"), _DASHES.get(colour, "")
+    return Series(**{"key": key, "label": label, "x": numbers(x), "y": numbers(y), "colour": colour, "dash": dash}
+                  | changed)  # fmt: skip
+
+
+def framed(label: str, key: str, values: FloatArray, share: float, most: float = math.inf) -> Axis:
+    """Return an axis of errors with all values up to `most`, and a share of their range on both sides."""
+    known = values[np.isfinite(values) & (values <= most)]
+    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
+    margin = share * (high - low) if high > low else 0.1 * abs(low) or 1.0
+    return Axis(label, key, False, max(0.0, low - margin), high + margin)
+
+
+def bars(label: str, eigenvalues: FloatArray, colour: str, atoms: Sequence[float] = (0.0,)) -> Series:
+    """Return the histogram of a matrix as a density; eigenvalues at atoms are left out, but counted."""
+    heights, cuts = histogram(eigenvalues, min(60, max(10, len(eigenvalues) // 8)), atoms=atoms)
+    return Series("", label, numbers(cuts), numbers(heights), colour, "bars")
+
+
+def density_axis(series: Sequence[Series]) -> Axis:
+    """Return the axis of densities: a hard edge grows without bound, and most of the curve is what counts."""
+    heights = {
+        kind: [np.array(one.y, dtype=float) for one in series if one.kind == kind]
+        for kind in ("line", "bars")
+    }
+    top = max((float(np.nanmax(one, initial=0.0)) for one in heights["bars"]), default=0.0)
+    if heights["line"]:
+        usual = max(float(np.nanquantile(one, 0.8)) for one in heights["line"] if one.size)
+        of_lines = min(max(float(np.nanmax(one)) for one in heights["line"]), 2 * usual)
+        top = max(of_lines, min(top, 3 * of_lines))
+    return Axis("density", "density", False, 0.0, 1.1 * top or 1.0)
