@@ -10,7 +10,7 @@ import time
 from rich.console import Console
 
 from benchmarks.core import table
-from reshuffle.page import limit
+from reshuffle.page import limit, tabs
 
 
 def main() -> None:
@@ -41,7 +41,7 @@ def _ready() -> float:
 
 def _drags() -> dict[str, tuple[float, float]]:
     """Medians over positions of the sliders, as they are computed for the page."""
-    start = limit.TAB.defaults
+    start = tabs.LIMIT.defaults
     limit.answer(start, 0)
     kinds = {
         "B = 1": {"batches": 1},

@@ -9,12 +9,12 @@ import pytest
 
 import reshuffle.page
 from reshuffle import plotting
-from reshuffle.page import free_laws, limit, own_data, shuffling
+from reshuffle.page import own_data
 from reshuffle.page.answers import LINES, message
-from reshuffle.page.app import TABS
+from reshuffle.page.tabs import TABS
 from reshuffle.page.workers import answer
 
-LIMIT, DATA, SHUFFLE, FREE = (module.TAB.defaults for module in (limit, own_data, shuffling, free_laws))
+LIMIT, DATA, SHUFFLE, FREE = (tab.defaults for tab in TABS.values())
 
 
 def executed(program):
@@ -100,7 +100,7 @@ def test_curves_between_steps_are_those_of_the_limit():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["two mini-batches", "commutator", "a compression"])
 def test_laws_are_those_of_the_lines(name, capsys):
-    values = FREE | {"size": 60} | free_laws.TAB.examples[name]
+    values = FREE | {"size": 60} | TABS["free"].examples[name]
     shown = answer("free_laws", 1, values, None)
     assert not shown.is_refusal, shown
     law = executed(shown.programs[LINES])["law"]
