@@ -1,4 +1,4 @@
-"""`reshuffle sweep`: metrics of a whole grid of recipes, kept as they are answered."""
+"""`reshuffle sweep`: metrics of a whole grid of recipes, written to a folder as they are answered."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -200,7 +200,7 @@ def _client(address: str) -> "Client":
     return client
 
 
-def _sweep_answer(posed: Posed, asked: options.ProblemOptions, found: "Dataset") -> Answer:
+def _sweep_answer(posed: Posed, given: options.ProblemOptions, found: "Dataset") -> Answer:
     """The best points, every point in a tidy table, and a picture; the first metric is ranked and drawn."""
     import numpy as np
 
@@ -238,7 +238,7 @@ def _sweep_answer(posed: Posed, asked: options.ProblemOptions, found: "Dataset")
         "sweep",
         f"{found['reason'].isel(question=0).size} points, {problem.n} rows, {problem.p} columns: {shown}",
         {
-            **(posed.record(asked) if posed.data is not None else {}),
+            **(posed.record(given) if posed.data is not None else {}),
             **found.attrs,
             "coordinates": {str(dim): found[dim].values for dim in found.coords},
             "variables": {
