@@ -203,6 +203,11 @@ class Scheme(ABC):
         return self.shuffle is not Shuffle.NEVER
 
     @property
+    def with_independent_steps(self) -> "Scheme":
+        """Steps of as many samples, drawn independently of each other, if this one shuffles single samples."""
+        return self
+
+    @property
     def stages(self) -> "tuple[tuple[float, Scheme], ...]":
         """Pairs of epochs and scheme, one after the other; most schemes have a single one without end."""
         return ((math.inf, self),)
