@@ -225,11 +225,8 @@ def _record(
         "epochs": when,
     }
     if "mean_square_rate" in value:
-        record["mean_square"] = {
-            "converges": bool(value["mean_square_converges"]),
-            "rate": value["mean_square_rate"],
-            "error": error["mean_square_rate"],
-        }
+        converges, name = bool(value["mean_square_converges"]), "mean_square_rate"
+        record["mean_square"] = {"converges": converges, "rate": value[name], "error": error[name]}
     if "risk" in value:
         record["best_epoch"] = {
             "epoch": float(value["best_epoch"]),
@@ -243,10 +240,9 @@ def _record(
             ("run_risk_at_best_epoch", "run_risk_there", "run_spread_there"),
             ("run_risk", "expected_risk", "expected_risk_spread"),
         ):
-            known = total in value
-            record[name] = (
-                {"total": value[total], "spread": value[spread], "error": error[total]} if known else None
-            )
+            record[name] = None
+            if total in value:
+                record[name] = {"total": value[total], "spread": value[spread], "error": error[total]}
     for name in ("training_loss", "held_out_loss"):
         if name in value:
             record |= {name: value[name], f"{name}_error": error[name]}

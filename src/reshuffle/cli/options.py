@@ -48,9 +48,9 @@ ACCURACY = Parameter(group=Group("Accuracy and checks", sort_key=3))
 OUTPUT = Parameter(group=Group("Output", sort_key=9))
 WHOLE = Parameter(converter=whole_number)
 FLAG = Parameter(negative="", show_default=False)
-"""Of options without a value, or that may come several times."""
+"""Options without a value, or that may come several times."""
 HYPHEN = Parameter(allow_leading_hyphen=True)
-"""Of values that may begin with a hyphen: standard input, negative numbers."""
+"""Values that may begin with a hyphen: standard input, negative numbers."""
 
 
 def also(short: str) -> Parameter:

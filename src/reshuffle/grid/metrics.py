@@ -20,13 +20,20 @@ from reshuffle._linalg import norm
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind, plus_minus, significant
 from reshuffle.errors import AccuracyWarning, BudgetError
+from reshuffle.grid import mean_step
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run import Run, critical_step, descend
+from reshuffle.run.critical_steps import Rate
 from reshuffle.schemes import FullBatch
-from reshuffle.simulation import simulate
+from reshuffle.schemes.base import Shuffle
+from reshuffle.simulation import simulate, single_run
 
 REFUSALS = (ValueError, TypeError, ArithmeticError, BudgetError, MemoryError)
 """Exceptions that refuse an answer; all others are bugs and are not caught."""
+_WATCHED, _BEYOND = 5, 1e4
+"""Epochs of a single run, and the size of its predictions over its first residuals that tells of divergence."""
+_QUICKLY_DRAWN = 1e7
+"""Rows times the square of the rank, up to which drawn orders tell whether a run diverges."""
 _SHOWN = 1e-6
 """Relative error of an answer that is written down with it."""
 _ROUNDING = 1e-12
@@ -229,7 +236,7 @@ def answers_of(
 
 
 def _answers(metric: Metric, run: Run, epochs: FloatArray, operations: float) -> dict[str, Answer]:
-    growth = run.divergence if metric.depends_on_step else None
+    growth = _growth(run) if metric.depends_on_step else None
     if not metric.needs_epochs:
         if growth is None:
             return _asked(metric, run, epochs, operations)
@@ -261,6 +268,24 @@ def _answers(metric: Metric, run: Run, epochs: FloatArray, operations: float) ->
         each.name: _joined(each, run.problem, epochs, [(chosen, found[each.name]) for chosen, found in parts])
         for each in metric.quantities
     }
+
+
+def _growth(run: Run) -> Rate | None:
+    """Growth per epoch of a run that diverges: by a few drawn orders, or by a single run where these take long."""
+    problem, scheme, recipe = run.problem, run.scheme, run.recipe
+    is_drawn = recipe.is_constant and scheme.shuffle is Shuffle.EVERY_EPOCH and not problem.stream
+    if run.divergence is not None or not is_drawn or problem.n * problem.rank**2 <= _QUICKLY_DRAWN:
+        return run.divergence
+    alone, when = run if problem.outputs is None else run.output(0), np.array([1.0, 1.0 + _WATCHED])
+    trained = single_run(
+        alone.problem, scheme, replace(recipe, average=None), alone.start, when, run.accuracy.seed
+    )
+    with np.errstate(invalid="ignore", over="ignore"):
+        first, last = (norm(problem.X @ (parameters - alone.start)) for parameters in trained)
+    if not last <= _BEYOND * norm(alone.problem.y - problem.X @ alone.start):
+        rate = (last / first) ** (1 / _WATCHED) if np.isfinite(last) else math.inf
+        run.divergence = Rate(rate, 1.0, math.inf, "estimate")
+    return run.divergence
 
 
 def _diverges(rate: float) -> str:
@@ -345,9 +370,11 @@ def _expected_risk(run: Run, epochs: FloatArray) -> Found:
 
 
 def _leave_one_out(run: Run, epochs: FloatArray) -> Found:
-    found = run.leave_one_out(epochs)
-    return found.error_kind, {
-        "leave_one_out": (found.mean_square, found.error),
+    by_mean_step = mean_step.left_out(run, epochs)
+    found = run.leave_one_out(epochs) if by_mean_step is None else by_mean_step[0]
+    error, kind = (found.error, found.error_kind) if by_mean_step is None else (by_mean_step[1], "estimate")
+    return kind, {
+        "leave_one_out": (found.mean_square, error),
         "leave_one_out_standard_error": found.standard_error,
     }
 

@@ -233,7 +233,11 @@ class Run:
         """The rate of a mean iterate that diverges, by a few drawn orders; None if it may converge, or is exact."""
         if self._of is not None:
             return self._of[0].divergence
-        rate = screened_rate(self.problem, self.scheme, self.recipe)
+        return self.screened(_budget.AT_ONCE)
+
+    def screened(self, operations: float) -> Rate | None:
+        """The `divergence`, where the fewest draws take no more than so many operations."""
+        rate = screened_rate(self.problem, self.scheme, self.recipe, operations)
         return rate if rate is not None and (rate.least >= 1 or rate.value >= _FAR_BEYOND) else None
 
     def has_diverged(self, epochs: FloatArray) -> BoolArray:
