@@ -139,7 +139,7 @@ class Training:
         self._unit_force = np.column_stack([self.visits.unit_force(column) for column in self.origin.T])
         self.force = self.visits.pushed(self._unit_force, 0)
 
-    @property
+    @cached_property
     def units(self) -> tuple[FloatArray, FloatArray]:
         """Rows (rows, r) of `blocks` in the coordinates of the state, and what their responses miss (rows, t)."""
         return math.sqrt(self.visits.step) * self.blocks.rows, self.missing

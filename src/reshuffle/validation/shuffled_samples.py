@@ -16,7 +16,7 @@ from reshuffle.epoch.averaging import cavity_maps
 from reshuffle.epoch.averaging.cavity import are_alike, solve
 from reshuffle.epoch.averaging.lattice import available_bytes
 from reshuffle.schemes.base import Unit, permutations, rows_of
-from reshuffle.validation.contour import Eigenvectors, LeftOutRows, Seen, product
+from reshuffle.validation.contour import CHUNK, Eigenvectors, LeftOutRows, Seen, product
 from reshuffle.validation.row_updates import (
     Formula,
     LeftOutMaps,
@@ -96,7 +96,7 @@ class CavityUpdates:
         self._self_response = found.self_response.reshape(len(found.nodes.nodes), -1, self._size, self._size)
         self._learned = training.roots[:, np.newaxis] * self._learned_without()
         # All rows, and those of the units (units, size, r).
-        self._rows = training.rows(np.arange(training.n))[0]
+        self._rows = training.rows(np.arange(training.n))[0] if self._of_batches else training.units[0]
         self._units = training.units[0].reshape(-1, self._size, training.rank)
         self._shares, self._self_responses = self._of_rows(divisor)
 
@@ -161,18 +161,27 @@ class CavityUpdates:
         """
         training, rows, units, batches = self.training, self._rows, self._units, self._visiting.steps
         factor = 1 / (1 - training.hyperparameters.momentum) / divisor
-        mean = np.einsum("uir,uis->rs", units, units, optimize=True) / len(units)
-        squares = np.square(rows).sum(axis=1)
-        fourth = np.einsum("uir,uij,ujs->rs", units, units @ units.swapaxes(1, 2), units, optimize=True)
-        both = np.einsum("ir,rs,is->i", rows, fourth - len(units) * mean @ mean, rows, optimize=True)
+        scaled = training.roots[:, np.newaxis] * self._found.inner * training.roots
+        met = ((np.eye(len(training.roots)) - scaled) @ training.entry)[:, : training.rank] / divisor
+        total, fourth = np.zeros((2, training.rank, training.rank))
+        responses = np.zeros(len(units))
+        height = max(1, CHUNK // max(1, units[0].size))
+        for start in range(0, len(units), height):
+            some = units[start : start + height]
+            flat = some.reshape(-1, training.rank)
+            total += flat.T @ flat
+            within = np.einsum("uir,ujr->uij", some, some)
+            fourth += flat.T @ np.einsum("uij,ujr->uir", within, some).reshape(flat.shape)
+            for one in met:
+                own = np.einsum("uir,ujr->uij", (flat @ one).reshape(some.shape), some)
+                size = np.abs(own[:, 0, 0]) if own.shape[1] == 1 else np.linalg.norm(own, 2, axis=(1, 2))
+                responses[start : start + height] = np.maximum(responses[start : start + height], size)
+        squares = np.einsum("ir,ir->i", rows, rows)
+        both = np.einsum("ir,ir->i", rows @ (fourth - total @ total / len(units)), rows)
         of_visits = (batches - 1) * (batches - 2) / (6.0 * batches**2)
         shares = of_visits * factor**2 * np.maximum(both, 0.0) / np.where(squares == 0, 1.0, squares)
         if batches <= 2:
             return shares, np.zeros(len(units))
-        scaled = training.roots[:, np.newaxis] * self._found.inner * training.roots
-        met = ((np.eye(len(training.roots)) - scaled) @ training.entry)[:, : training.rank] / divisor
-        each = [np.linalg.norm(units @ one @ units.swapaxes(1, 2), 2, axis=(1, 2)) for one in met]
-        responses = np.max(each, axis=0)
         unit = training.batch_of if self._of_batches else np.arange(len(rows)) // self._size
         return np.where(responses[unit] > _OVERSHOOTS, 1.0, np.minimum(shares, 1.0)), responses
 
