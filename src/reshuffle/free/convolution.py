@@ -37,7 +37,7 @@ TOGETHER = 4096
 """Points that are solved at once."""
 
 
-def add(*laws: Law) -> Law:
+def add(*laws: Law) -> "Convolved":
     """Return the free additive convolution: the law of ``x_1 + x_2 + ...`` for free x_j.
 
     Parameters
@@ -47,8 +47,7 @@ def add(*laws: Law) -> Law:
 
     Returns
     -------
-    Law
-        A `Convolved`; its support, atoms and measure are computed on first use.
+    Convolved
 
     >>> from reshuffle import free
     >>> [round(x, 8) for x in free.add(free.Bernoulli(), free.Bernoulli()).support[0]]
@@ -57,7 +56,7 @@ def add(*laws: Law) -> Law:
     return Convolved(laws, [1.0] * len(laws), product=False)
 
 
-def multiply(*laws: Law) -> Law:
+def multiply(*laws: Law) -> "Convolved":
     """Return the free multiplicative convolution: the law of ``sqrt(x_1) x_2 sqrt(x_1)`` for free x_j >= 0.
 
     With three, of ``sqrt(x_1) sqrt(x_2) x_3 sqrt(x_2) sqrt(x_1)``, and so on. S-transforms multiply
@@ -70,8 +69,7 @@ def multiply(*laws: Law) -> Law:
 
     Returns
     -------
-    Law
-        A `Convolved`.
+    Convolved
 
     >>> from reshuffle import free
     >>> law = free.MarchenkoPastur(1.0)
@@ -109,7 +107,7 @@ def gram(sigma: Law, ratio: float) -> Law:
     return Corner(multiply(sigma, MarchenkoPastur(ratio)), 1 / ratio)
 
 
-def additive_power(law: Law, times: float) -> Law:
+def additive_power(law: Law, times: float) -> "Convolved":
     """Return the free additive power: the law of ``times`` free copies added, ``R(g) -> times R(g)``.
 
     Source: Nica and Speicher (1996), for every real ``times >= 1``.
@@ -122,8 +120,7 @@ def additive_power(law: Law, times: float) -> Law:
 
     Returns
     -------
-    Law
-        A `Convolved`.
+    Convolved
 
     >>> from reshuffle import free
     >>> free.additive_power(free.Bernoulli(), 1.5).atoms
@@ -132,7 +129,7 @@ def additive_power(law: Law, times: float) -> Law:
     return Convolved([law], [number("times", times, low=1.0, high=1e6)], product=False)
 
 
-def multiplicative_power(law: Law, times: float) -> Law:
+def multiplicative_power(law: Law, times: float) -> "Convolved":
     """Return the free multiplicative power of a law on x >= 0: ``S(m) -> S(m)^times``.
 
     Source: Belinschi and Bercovici (2005), for every real ``times >= 1``.
@@ -145,8 +142,7 @@ def multiplicative_power(law: Law, times: float) -> Law:
 
     Returns
     -------
-    Law
-        A `Convolved`.
+    Convolved
 
     >>> from reshuffle import free
     >>> low, high = free.multiplicative_power(free.MarchenkoPastur(1.0), 2).support[0]

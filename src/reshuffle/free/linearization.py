@@ -69,14 +69,8 @@ class Pencil:
         for b, scale, x in zip(self.coefficients[1:], self.scales, matrices, strict=True):
             total = total + np.kron(b, np.asarray(x) / scale)
         cut = self.corner * size
-        inner = (
-            np.linalg.solve(total[cut:, cut:], total[cut:, :cut])
-            if cut < len(total)
-            else 0 * total[cut:, :cut]
-        )
-        return np.asarray(
-            self.factor * (total[:cut, :cut] - total[:cut, cut:] @ inner) + self.shift * np.eye(cut)
-        )
+        inner = total[:cut, cut:] @ np.linalg.solve(total[cut:, cut:], total[cut:, :cut])
+        return np.asarray(self.factor * (total[:cut, :cut] - inner) + self.shift * np.eye(cut))
 
 
 def linearize(expression: Expression) -> Pencil:
@@ -251,10 +245,6 @@ def minimise(pencil: Complex, corner: int) -> Complex:
 
     Two reductions alternate until neither shrinks it: states that the first block never reaches (by symmetry
     also those that never reach it) are dropped, and rows without any variable are solved for.
-
-    Parameters
-    ----------
-    pencil : Hermitian coefficients ``[b_0, b_1, ..., b_m]``, shape (m + 1, size, size).
     """
     size = pencil.shape[1] + 1
     while pencil.shape[1] < size:
@@ -387,16 +377,12 @@ def generated(expression: Expression) -> Expression:
     if not images:
         return expression
     for letter in letters:
+        is_variable = isinstance(letter, Variable)
         other = images.get(letter.index if isinstance(letter, Variable) else letter.variable.index)
-        if (
-            other is not None
-            and letter != other
-            and not (isinstance(letter, Variable) and other.function is np.sqrt)
-        ):
+        if other not in (None, letter) and not (is_variable and other.function is np.sqrt):
             raise ValueError(
                 f"{other.name} may not meet {letter.name} in one expression, but it does in {expression!r}; only a"
-                f" square root and its variable"
-                " may: write both as polynomials of one function of the variable"
+                " square root and its variable may: write both as polynomials of one function of the variable"
             )
     family = expression.family
     assert family is not None
@@ -465,7 +451,18 @@ def reduced(expression: Expression) -> Expression:
     # Words that become the same are added in as few sums as there are of them: each sum copies all words.
     layers: list[dict[Word, Any]] = [{}]
     for word, value in expression.terms.items():
-        short, factor = _reduced_word(word, rules)
+        # A word without high powers, built up letter by letter, and its factor.
+        short: Word = ()
+        factor = 1.0
+        for letter in word:
+            if isinstance(letter, Inverse):
+                short = (*short, Inverse(reduced(letter.of)))
+                continue
+            assert isinstance(letter, Variable)
+            short, rule = (*short, letter), rules[letter.index]
+            if rule is not None and short[-rule[0] :] == (letter,) * rule[0]:
+                short = short[: len(short) - rule[0]] + (letter,) * rule[1]
+                factor *= rule[2]
         layer = next((layer for layer in layers if short not in layer), None)
         if layer is None:
             layers.append(layer := {})
@@ -486,19 +483,3 @@ def _rule(law: Law) -> Rule | None:
         return None
     power = int(powers[0]) if len(powers) else 0
     return len(coefficients), power, float(coefficients[power])
-
-
-def _reduced_word(word: Word, rules: list[Rule | None]) -> tuple[Word, Any]:
-    """Return a word without high powers, built up letter by letter, and its factor."""
-    short: Word = ()
-    factor = 1.0
-    for letter in word:
-        if isinstance(letter, Inverse):
-            short = (*short, Inverse(reduced(letter.of)))
-            continue
-        assert isinstance(letter, Variable)
-        short, rule = (*short, letter), rules[letter.index]
-        if rule is not None and short[-rule[0] :] == (letter,) * rule[0]:
-            short = short[: len(short) - rule[0]] + (letter,) * rule[1]
-            factor *= rule[2]
-    return short, factor

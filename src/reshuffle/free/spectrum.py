@@ -198,8 +198,7 @@ class Spectrum(SolvedLaw):
     """The law of an expression p, ``G(z) = tau((z - p)^-1)``; made by `spectrum`, computed when first needed.
 
     It is a law like any other, so that laws compose: `variables` takes it. Its part in a larger expression is that
-    of its `measure`, atoms included, whose interpolants are good to about 1e-11. Points that could not be solved
-    are nan, and `resolve` has their error estimates and flags.
+    of its `measure`, atoms included, whose interpolants are good to about 1e-11.
 
     Parameters
     ----------
@@ -330,12 +329,9 @@ def _away(eigenvalues: Real, atoms: Pairs) -> Real:
 
 
 class Engine:
-    """Solves ``(id (x) tau)(z direction - L)^-1`` for the pencil L of an expression.
+    """Solves ``(id (x) tau)(z direction - L)^-1`` for the pencil L of a self-adjoint expression.
 
-    Parameters
-    ----------
-    expression : self-adjoint.
-    direction : which rows of its own matrix block z multiplies, all unless given.
+    ``direction`` has the rows of its own matrix block that z multiplies, all unless given.
     """
 
     def __init__(self, expression: Expression, direction: NDArray[Any] | None = None):

@@ -7,7 +7,7 @@ with them.
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial import Chebyshev
@@ -36,8 +36,7 @@ VANISHING = 1e-9
 Pairs = tuple[tuple[float, float], ...]
 
 
-@dataclass(frozen=True)
-class Brackets:
+class Brackets(NamedTuple):
     """Intervals in each of which the density starts or stops; `rising` tells which."""
 
     low: Real
@@ -46,7 +45,7 @@ class Brackets:
 
     def take(self, index: NDArray[Any]) -> "Brackets":
         """Return the intervals at ``index``."""
-        return Brackets(self.low[index], self.high[index], self.rising[index])
+        return Brackets(*(array[index] for array in self))
 
     @property
     def edges(self) -> Real:
@@ -104,12 +103,7 @@ def regular_ends(
 ) -> tuple[Real, Brackets]:
     """Return the ends that ``folds`` finds in brackets (n,), nan for the others, and how narrow the brackets got.
 
-    Parameters
-    ----------
-    density, threshold : as in `cut`.
-    folds : points outside and inside -> ends between them, or nan.
-    attempts : (n,)
-        Number of attempts to find a fold, each from 25 times closer.
+    It may take several ``attempts`` (n,), each from 25 times closer.
     """
     ends = np.full(len(brackets.low), np.nan)
     if folds is no_folds:

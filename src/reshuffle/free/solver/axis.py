@@ -290,11 +290,7 @@ class AxisSolver:
     they do not. Regular edges are then found as folds, near which the unknowns are analytic in the root of the
     distance; near all others the path is followed.
 
-    Parameters
-    ----------
-    system : PencilSystem
-    corner : int
-        The number of rows of the resolvent that are returned.
+    ``corner`` is the number of rows of the resolvent that are returned.
     """
 
     def __init__(self, system: PencilSystem, corner: int):
@@ -431,11 +427,8 @@ class ChebyshevCache:
     """Values of a function that is analytic almost everywhere on the axis: from series where it is.
 
     The range of the points is halved until a series of 20 terms has converged on a piece, or too few points are
-    left on it to be worth one: near edges, atoms and singularities nothing is interpolated.
-
-    Parameters
-    ----------
-    solve : points (n,) -> values (n, k, k) and errors (n,), inf where they failed.
+    left on it to be worth one: near edges, atoms and singularities nothing is interpolated. From points (n,),
+    ``solve`` makes values (n, k, k) and errors (n,), inf where they failed.
 
     >>> calls = []
     >>> def inverse(x):
