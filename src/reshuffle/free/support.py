@@ -14,7 +14,7 @@ from numpy.polynomial import Chebyshev
 from numpy.typing import NDArray
 
 from reshuffle.free.checks import Real
-from reshuffle.free.measure import STEADY, exponent, locate, peaks
+from reshuffle.free.measure import STEADY, Density, exponent, locate, peaks
 
 SECTIONS = 25
 
@@ -34,6 +34,8 @@ HIDDEN = 16.0
 VANISHING = 1e-9
 
 Pairs = tuple[tuple[float, float], ...]
+Folds = Callable[[Real, Real], Real]
+"""From points outside and inside to the regular ends between them, nan for all others."""
 
 
 class Brackets(NamedTuple):
@@ -59,11 +61,7 @@ class Brackets(NamedTuple):
 
 
 def cut(
-    density: Callable[[Real], Any],
-    brackets: Brackets,
-    threshold: float,
-    precision: float,
-    rounds: int = 12,
+    density: Density, brackets: Brackets, threshold: float, precision: float, rounds: int = 12
 ) -> Brackets:
     """Return brackets cut into sections until they are no wider than ``precision``, or for so many rounds.
 
@@ -95,11 +93,7 @@ def no_folds(outside: Real, inside: Real) -> Real:
 
 
 def regular_ends(
-    density: Callable[[Real], Any],
-    brackets: Brackets,
-    folds: Callable[[Real, Real], Real],
-    threshold: float,
-    attempts: NDArray[np.int_],
+    density: Density, brackets: Brackets, folds: Folds, threshold: float, attempts: NDArray[np.int_]
 ) -> tuple[Real, Brackets]:
     """Return the ends that ``folds`` finds in brackets (n,), nan for the others, and how narrow the brackets got.
 
@@ -138,11 +132,11 @@ class Support:
 
 
 def support(
-    density: Callable[[Real], Any],
+    density: Density,
     seeds: Real,
     resolution: int,
     mark: Callable[[Real], None] = lambda edges: None,
-    folds: Callable[[Real, Real], Real] = no_folds,
+    folds: Folds = no_folds,
     errors: Callable[[Real], Real] | None = None,
 ) -> Support:
     """Return the intervals on which ``density`` is positive, their ends to rounding.
@@ -201,7 +195,7 @@ def support(
 
 
 def _ends(
-    density: Callable[[Real], Any],
+    density: Density,
     grid: Real,
     values: Real,
     brackets: Brackets,
@@ -209,7 +203,7 @@ def _ends(
     threshold: float,
     scale: float,
     mark: Callable[[Real], None],
-    folds: Callable[[Real, Real], Real],
+    folds: Folds,
 ) -> tuple[Real, NDArray[np.bool_]]:
     """Return where the density starts or stops, and where that is a fold.
 
@@ -251,7 +245,7 @@ def _ends(
     return ends, regular
 
 
-def _ends_at_zero(density: Callable[[Real], Any], inward: float, outside: float, scale: float) -> bool:
+def _ends_at_zero(density: Density, inward: float, outside: float, scale: float) -> bool:
     """Return whether the density has its end at zero, where words that vanish on a kernel have theirs.
 
     It is a power of the distance to zero, down to the closest points at which it is known, and vanishes beyond.
@@ -290,11 +284,7 @@ def _from_grid(grid: Real, values: Real, place: int, rising: bool) -> float:
 
 
 def _nearer(
-    density: Callable[[Real], Any],
-    brackets: Brackets,
-    near: Real,
-    widths: Real,
-    mark: Callable[[Real], None],
+    density: Density, brackets: Brackets, near: Real, widths: Real, mark: Callable[[Real], None]
 ) -> Real:
     """Return ends from densities close to guesses, or nan where they lead out of their brackets."""
     cells = brackets.high - brackets.low
@@ -311,7 +301,7 @@ def _nearer(
     return near
 
 
-def square_root_ends(density: Callable[[Real], Any], edges: Real, inward: Real, scale: float) -> Real:
+def square_root_ends(density: Density, edges: Real, inward: Real, scale: float) -> Real:
     """Return each of the edges to rounding, from densities that are far enough inside to be exact, or nan.
 
     At such an edge ``density^2`` (or ``density^-2`` at a hard one) is analytic with a simple zero: a
@@ -342,7 +332,7 @@ def square_root_ends(density: Callable[[Real], Any], edges: Real, inward: Real, 
         found[open_] = _zeros_of_squares(density, edges[open_], closer.pop(0)[open_])
 
 
-def _misses(density: Callable[[Real], Any], edge: float, found: float, inward: float, scale: float) -> bool:
+def _misses(density: Density, edge: float, found: float, inward: float, scale: float) -> bool:
     """Return whether ``found`` is outside of ``edge`` and the density, unless it rises slowly, has a gap there."""
     if (edge - found) * inward <= 0:
         return False
@@ -352,12 +342,12 @@ def _misses(density: Callable[[Real], Any], edge: float, found: float, inward: f
     return bool(_vanishes(density, found + (edge - found) * np.array([0.25, 0.5, 0.75]), scale).any())
 
 
-def _vanishes(density: Callable[[Real], Any], points: Real, scale: float) -> NDArray[np.bool_]:
+def _vanishes(density: Density, points: Real, scale: float) -> NDArray[np.bool_]:
     """Return where the density is known to be zero; nan is not known."""
     return np.asarray(np.asarray(density(points), dtype=float) <= VANISHING / scale)
 
 
-def polish(density: Callable[[Real], Any], edge: float, inward: float, scale: float) -> float:
+def polish(density: Density, edge: float, inward: float, scale: float) -> float:
     """Return an edge to rounding: a square root, or another fractional power fitted by `locate`.
 
     An edge of neither kind is returned unchanged.
@@ -367,7 +357,7 @@ def polish(density: Callable[[Real], Any], edge: float, inward: float, scale: fl
     return edge if found is None or _misses(density, edge, found, inward, scale) else found
 
 
-def _zeros_of_squares(density: Callable[[Real], Any], edges: Real, reaches: Real) -> Real:
+def _zeros_of_squares(density: Density, edges: Real, reaches: Real) -> Real:
     """Return where the square of the density, or its inverse, is zero near each edge; nan where it is not."""
     nodes = 2 - np.cos(np.pi * (np.arange(12) + 0.5) / 12)
     points = edges[..., None] + reaches[..., None] * nodes
@@ -385,13 +375,13 @@ def _zeros_of_squares(density: Callable[[Real], Any], edges: Real, reaches: Real
     return np.asarray(edges + reaches * roots.reshape(edges.shape))
 
 
-def _values(density: Callable[[Real], Any], points: Real) -> Real:
+def _values(density: Density, points: Real) -> Real:
     # A point that failed sits on an atom or at an edge; it must not count as continuous mass.
     return np.asarray(np.nan_to_num(np.asarray(density(points), dtype=float), nan=0.0))
 
 
 def _widened(
-    density: Callable[[Real], Any], grid: Real, values: Real, margin: float, threshold: float
+    density: Density, grid: Real, values: Real, margin: float, threshold: float
 ) -> tuple[Real, Real]:
     """Return the grid with points beyond either end, as far as the density is positive there.
 
@@ -409,7 +399,7 @@ def _widened(
     return grid, values
 
 
-def _look_into_dips(density: Callable[[Real], Any], grid: Real, values: Real) -> tuple[Real, Real]:
+def _look_into_dips(density: Density, grid: Real, values: Real) -> tuple[Real, Real]:
     middle = values[1:-1]
     dip = (middle <= values[:-2]) & (middle <= values[2:]) & (middle > 0) & (middle < 0.7 * values.max())
     places = np.flatnonzero(dip) + 1
