@@ -14,19 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reshuffle.free.checks import (
-    Complex,
-    Real,
-    count,
-    number,
-    size,
-)
+from reshuffle.free.checks import Complex, Real, count, number, size
 from reshuffle.free.laws.classical import MarchenkoPastur
 from reshuffle.free.laws.law import Law, Pairs, cumulants_from_moments, moments_from_cumulants
 from reshuffle.free.laws.pushforward import Corner
 from reshuffle.free.measure import exponent
 from reshuffle.free.progress import working
 from reshuffle.free.solver.continuation import Resolved, follow, resolved
+from reshuffle.free.solver.system import FixedPoint
 from reshuffle.free.spectrum import SolvedLaw
 from reshuffle.free.support import Support
 from reshuffle.free.support import support as support_of
@@ -181,16 +176,8 @@ class Convolved(SolvedLaw):
     """The free convolution of laws that enter t_j times each, t_j >= 1 and real: a sum, or a product.
 
     Made by `add`, `multiply`, `additive_power`, `multiplicative_power` and `compress`; everything is computed
-    on first use. Real points mean the limit from the upper half-plane itself, as for a `Spectrum`.
-
-    Parameters
-    ----------
-    laws : list of Law
-        For products: on the half-line x >= 0, none of them the point 0.
-    weights : list of float
-        t_j, as many.
-    product : bool
-        True for a product, False for a sum.
+    on first use. The weights are the t_j; ``product`` is True for a product, whose laws must be on the half-line
+    x >= 0 and none of them the point 0. Its equations and their sources are those of `WeightedLaws`.
     """
 
     def __init__(self, laws: Sequence[Law], weights: Sequence[float], *, product: bool):
@@ -358,7 +345,7 @@ class LawsState(NamedTuple):
     slopes: Complex
 
 
-class WeightedLaws:
+class WeightedLaws(FixedPoint):
     """The joint fixed point of laws mu_j that enter t_j times, t_j real and at least one.
 
     Every law is known through ``K_j(z) = z - 1/G_j(z)``, and so is what they make together: ``G = 1/(z - K)``. The
@@ -422,10 +409,6 @@ class WeightedLaws:
     def jacobian(self, state: LawsState) -> Complex:
         """Return the derivative of the map, (points, laws, laws)."""
         return np.asarray(self._derivatives(state)[:, :, None] * (np.eye(self.unknowns) - self.weights))
-
-    def tangent(self, state: LawsState, directions: Complex) -> Complex:
-        """Return the derivative of the map along ``directions``, (points, count, laws)."""
-        return np.asarray(directions @ self.jacobian(state).transpose(0, 2, 1))
 
     def shift_tangent(self, state: LawsState, direction: Complex) -> Complex:
         """Return the derivative of the map as ``base`` moves along ``direction``, (points, laws)."""

@@ -13,17 +13,8 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 
 from reshuffle.free.checks import Complex
-from reshuffle.free.expression import (
-    Expression,
-    Family,
-    Image,
-    Inverse,
-    Letter,
-    Variable,
-    Word,
-    root_law,
-)
-from reshuffle.free.laws import Law, Pushforward
+from reshuffle.free.expression import Expression, Family, Image, Inverse, Letter, Variable, Word, root_law
+from reshuffle.free.laws import Pushforward
 
 TOLERANCE = 1e-11
 
@@ -204,27 +195,23 @@ class _Builder:
         if set(rest) == {()}:
             return column, np.asarray(rest[()]) / size
         key = (frozenset((word, _rounded(value / size)) for word, value in rest.items()), column)
-        if key not in self.states:
-            state = self._new(key)
-            self._equate(state, self._rows(rest, column), state, -np.eye(self.dimension))
-        return self.states[key], 1.0
+        return self._defined(key, rest, column, None, -np.eye(self.dimension)), 1.0
 
     def _solve(self, letter: int, column: int, factor: Any) -> int:
         """Return the state y with ``(divisor/magnitude) y = factor * column``."""
         key = (letter, column, np.asarray(factor).tobytes())
+        return self._defined(key, self.inverted[letter], None, column, -np.asarray(factor))
+
+    def _defined(self, key: Any, terms: Terms, at: int | None, column: int | None, factor: Any) -> int:
+        """Return the state with the equation ``terms * at + factor * column = 0``; None stands for itself."""
         if key not in self.states:
-            state = self._new(key)
-            self._equate(state, self._rows(self.inverted[letter], state), column, -np.asarray(factor))
+            self.equations.append({})
+            state = self.states[key] = len(self.equations)
+            row = self._rows(terms, state if at is None else at)
+            target = state if column is None else column
+            row[target] = row.get(target, 0) + self._entry(factor, 0)
+            self.equations[state - 1] = row
         return self.states[key]
-
-    def _new(self, key: Any) -> int:
-        self.equations.append({})
-        self.states[key] = len(self.equations)
-        return self.states[key]
-
-    def _equate(self, state: int, row: dict[int, Complex], column: int, factor: Any) -> None:
-        row[column] = row.get(column, 0) + self._entry(factor, 0)
-        self.equations[state - 1] = row
 
     def _entry(self, value: Any, slot: int) -> Complex:
         result = np.zeros((len(self.scales) + 1, self.dimension, self.dimension), dtype=complex)
@@ -443,7 +430,14 @@ def reduced(expression: Expression) -> Expression:
     x1 + x1 x2 x1
     """
     laws = expression.family.laws if expression.family else ()
-    rules = [_rule(law) for law in laws]
+    rules: list[Rule | None] = []
+    for law in laws:
+        # The powers of a variable end, if it has few values and their polynomial has two terms.
+        few = not law.support and len(law.atoms) <= FEW
+        coefficients = -np.poly([place for place, _ in law.atoms])[:0:-1] if few else np.ones(2)
+        (powers,) = np.nonzero(coefficients)
+        power = int(powers[0]) if len(powers) else 0
+        rules.append((len(coefficients), power, float(coefficients[power])) if len(powers) < 2 else None)
     if not any(rules) and not any(
         isinstance(letter, Inverse) for word in expression.terms for letter in word
     ):
@@ -471,15 +465,3 @@ def reduced(expression: Expression) -> Expression:
         (Expression(layer, expression.family) for layer in layers[1:]),
         Expression(layers[0], expression.family),
     )
-
-
-def _rule(law: Law) -> Rule | None:
-    """Return how the powers of a variable end, if it has few values and their polynomial has two terms."""
-    if law.support or len(law.atoms) > FEW:
-        return None
-    coefficients = -np.poly([place for place, _ in law.atoms])[:0:-1]
-    (powers,) = np.nonzero(coefficients)
-    if len(powers) > 1:
-        return None
-    power = int(powers[0]) if len(powers) else 0
-    return len(coefficients), power, float(coefficients[power])

@@ -172,7 +172,21 @@ class Measure:
     @cached_property
     def panels(self) -> Panels:
         """The accepted panels, sorted from left to right."""
-        waiting = self._halves()
+        rows: list[tuple[float, ...]] = []
+        edges = np.array(self.intervals, dtype=float).ravel()
+        halves = np.repeat(np.diff(edges)[::2] / 2, 2)
+        signs = np.tile([1.0, -1.0], len(self.intervals))
+        powers = np.array([self.powers.get(float(edge), np.nan) for edge in edges])
+        open_ = np.isnan(powers)
+        if open_.any():
+            inward = (signs * halves)[open_]
+            powers[open_] = edge_powers(lambda x: self.sampled(x)[0], edges[open_], inward)
+        for edge, sign, half, power in zip(edges, signs, halves, powers, strict=True):
+            cuts = _cuts(float(edge), float(half), power)
+            rows += [(edge, sign, power, *pair) for pair in itertools.pairwise(cuts)]
+        table = np.array(rows, dtype=float).reshape(-1, 5)
+        anchor, direction, power, start, end = table.T
+        waiting = Panels(anchor, direction, power, start, end, np.zeros((len(rows), NODES)))
         done = [waiting.take(np.arange(0))]
         for _ in range(DEEPEST):
             if not len(waiting.low):
@@ -193,23 +207,6 @@ class Measure:
         # What still waits after DEEPEST halvings is narrower than any double can resolve; its mass is negligible.
         merged = Panels.joined([*done, self._interpolate(waiting)[0]] if len(waiting.low) else done)
         return merged.take(np.argsort(merged.ends()[0]))
-
-    def _halves(self) -> Panels:
-        rows: list[tuple[float, ...]] = []
-        edges = np.array(self.intervals, dtype=float).ravel()
-        halves = np.repeat(np.diff(edges)[::2] / 2, 2)
-        signs = np.tile([1.0, -1.0], len(self.intervals))
-        powers = np.array([self.powers.get(float(edge), np.nan) for edge in edges])
-        open_ = np.isnan(powers)
-        if open_.any():
-            inward = (signs * halves)[open_]
-            powers[open_] = edge_powers(lambda x: self.sampled(x)[0], edges[open_], inward)
-        for edge, sign, half, power in zip(edges, signs, halves, powers, strict=True):
-            cuts = _cuts(float(edge), float(half), power)
-            rows += [(edge, sign, power, start, end) for start, end in itertools.pairwise(cuts)]
-        table = np.array(rows, dtype=float).reshape(-1, 5)
-        empty = np.zeros((len(table), NODES))
-        return Panels(table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4], empty)
 
     def _interpolate(self, panels: Panels) -> tuple[Panels, Real]:
         s, x = panels.nodes()

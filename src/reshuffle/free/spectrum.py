@@ -197,13 +197,8 @@ class Spectrum(SolvedLaw):
     """The law of an expression p, ``G(z) = tau((z - p)^-1)``; made by `spectrum`, computed when first needed.
 
     It is a law like any other, so that laws compose: `variables` takes it. Its part in a larger expression is that
-    of its `measure`, atoms included, whose interpolants are good to about 1e-11.
-
-    Parameters
-    ----------
-    expression : Expression
-    budget : float
-        Seconds of one core that finding support and measure may cost, as in `spectrum`.
+    of its `measure`, atoms included, whose interpolants are good to about 1e-11. The budget is that of `spectrum`.
+    G is a corner of the resolvent of the pencil of `linearize`, by subordination (Belinschi, Mai, Speicher, 2017).
 
     >>> from reshuffle import free
     >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
@@ -504,14 +499,7 @@ class Weighted:
 
     The entry (1, 3) of the inverse of ``[[z - p, -q, 0], [-q*, 0, 1], [0, 1, 0]]`` is ``(z - p)^-1 q``; the
     matrix is self-adjoint for real z, so its own linearization gives ``G_q(z) = tau((z - p)^-1 q)`` like any
-    other law. Made by `Spectrum.weighted`.
-
-    Parameters
-    ----------
-    law : Spectrum
-        That of p.
-    weight : Expression
-        q, of the same variables.
+    other law. Made by `Spectrum.weighted` from the law of p and the weight q, of the same variables.
 
     >>> from reshuffle import free
     >>> x, y = free.variables(free.Semicircle(), free.Semicircle())

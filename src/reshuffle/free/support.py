@@ -174,7 +174,40 @@ def support(
         grid, values, positive = grid[visible], values[visible], positive[visible]
     change = np.flatnonzero(positive[1:] != positive[:-1])
     brackets = Brackets(grid[change], grid[change + 1], positive[change + 1])
-    ends, regular = _ends(density, grid, values, brackets, change, threshold, scale, mark, folds)
+    # Folds are known at once, other square roots soon; all others by cutting on, which may show a fold from nearby.
+    inside = np.where(brackets.rising, change + 1, change)
+    soft = values[inside] <= values[inside + np.where(brackets.rising, 1, -1)]
+    ends, _ = regular_ends(density, brackets, folds, threshold, np.where(soft, ATTEMPTS, 1))
+    regular = np.isfinite(ends)
+    mark(ends[regular])
+    widths = np.repeat(np.diff(brackets.edges)[::2], 2) * np.tile([1.0, -1.0], len(change) // 2)
+    for k in np.flatnonzero(~regular & (brackets.low < 0) & (brackets.high > 0)):
+        if _ends_at_zero(density, float(widths[k]), float(brackets.outside[k]), scale):
+            ends[k] = 0.0
+    rest = np.flatnonzero(np.isnan(ends))
+    guesses = [_from_grid(grid, values, int(change[k]), bool(brackets.rising[k])) for k in rest]
+    closer = _nearer(density, brackets.take(rest), np.array(guesses), widths[rest], mark)
+    known = np.isfinite(closer)
+    ends[rest[known]] = square_root_ends(density, closer[known], widths[rest[known]], scale)
+    rest = np.flatnonzero(np.isnan(ends))
+    deep = np.full(len(rest), DEEP)
+    ends[rest], narrow = regular_ends(density, brackets.take(rest), folds, threshold, deep)
+    regular[rest] = np.isfinite(ends[rest])
+    open_ = np.isnan(ends[rest])
+    rest, narrow = rest[open_], cut(density, narrow.take(open_), threshold, ROUGH * scale)
+    ends[rest] = square_root_ends(density, narrow.edges, widths[rest], scale)
+    missed = np.isnan(ends[rest])
+    rest, narrow = rest[missed], cut(density, narrow.take(missed), threshold, CLOSE * scale)
+    for k, edge in zip(rest, narrow.edges.tolist(), strict=True):
+        # Where the density is another fractional power.
+        inward = float(widths[k])
+        located = locate(density, edge, inward, scale)
+        if located is not None and not _misses(density, edge, located, inward, scale):
+            ends[k] = located
+    missed = np.isnan(ends[rest])
+    fine = cut(density, narrow.take(missed), threshold, 4e-15 * scale).edges
+    for k, edge in zip(rest[missed], fine.tolist(), strict=True):
+        ends[k] = polish(density, edge, float(widths[k]), scale)
     ends[np.abs(ends) < 1e-11 * scale] = 0.0
     # A single point is noise: no density is positive that far inside of both its ends.
     found = tuple(
@@ -192,57 +225,6 @@ def support(
                 cuts.append(0.0 if abs(place) < 1e-11 * size else place)
         pieces += list(itertools.pairwise([*cuts, high]))
     return Support(found, tuple(pieces), {float(end): 2.0 for end in ends[regular]})
-
-
-def _ends(
-    density: Density,
-    grid: Real,
-    values: Real,
-    brackets: Brackets,
-    change: NDArray[np.int_],
-    threshold: float,
-    scale: float,
-    mark: Callable[[Real], None],
-    folds: Folds,
-) -> tuple[Real, NDArray[np.bool_]]:
-    """Return where the density starts or stops, and where that is a fold.
-
-    Folds are known at once, other square roots soon; all others by cutting on, which may show a fold from nearby.
-    """
-    inside = np.where(brackets.rising, change + 1, change)
-    soft = values[inside] <= values[inside + np.where(brackets.rising, 1, -1)]
-    ends, _ = regular_ends(density, brackets, folds, threshold, np.where(soft, ATTEMPTS, 1))
-    regular = np.isfinite(ends)
-    mark(ends[regular])
-    widths = np.repeat(np.diff(brackets.edges)[::2], 2) * np.tile([1.0, -1.0], len(change) // 2)
-    for k in np.flatnonzero(~regular & (brackets.low < 0) & (brackets.high > 0)):
-        if _ends_at_zero(density, float(widths[k]), float(brackets.outside[k]), scale):
-            ends[k] = 0.0
-    rest = np.flatnonzero(np.isnan(ends))
-    guesses = [_from_grid(grid, values, int(change[k]), bool(brackets.rising[k])) for k in rest]
-    near = _nearer(density, brackets.take(rest), np.array(guesses), widths[rest], mark)
-    known = np.isfinite(near)
-    ends[rest[known]] = square_root_ends(density, near[known], widths[rest[known]], scale)
-    rest = np.flatnonzero(np.isnan(ends))
-    deep = np.full(len(rest), DEEP)
-    ends[rest], narrow = regular_ends(density, brackets.take(rest), folds, threshold, deep)
-    regular[rest] = np.isfinite(ends[rest])
-    open_ = np.isnan(ends[rest])
-    rest, narrow = rest[open_], cut(density, narrow.take(open_), threshold, ROUGH * scale)
-    ends[rest] = square_root_ends(density, narrow.edges, widths[rest], scale)
-    missed = np.isnan(ends[rest])
-    rest, narrow = rest[missed], cut(density, narrow.take(missed), threshold, CLOSE * scale)
-    for place, edge in zip(rest, narrow.edges.tolist(), strict=True):
-        # Where the density is another fractional power.
-        inward = float(widths[place])
-        located = locate(density, edge, inward, scale)
-        if located is not None and not _misses(density, edge, located, inward, scale):
-            ends[place] = located
-    missed = np.isnan(ends[rest])
-    fine = cut(density, narrow.take(missed), threshold, 4e-15 * scale).edges
-    for place, edge in zip(rest[missed], fine, strict=True):
-        ends[place] = polish(density, float(edge), float(widths[place]), scale)
-    return ends, regular
 
 
 def _ends_at_zero(density: Density, inward: float, outside: float, scale: float) -> bool:

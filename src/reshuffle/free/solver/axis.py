@@ -113,43 +113,36 @@ class KnownSolutions:
         """
         points, unknowns = self._all
         place = np.searchsorted(points, x)
-        index = self._first(x, place)[:, None] + np.arange(NEIGHBOURS)
-        target, nodes, regular = self._coordinates(x, points[index])
+        # The neighbours are between the same edges as the point itself, if those are enough.
+        first = np.clip(place - NEIGHBOURS // 2, 0, len(points) - NEIGHBOURS)
+        if len(self.edges):
+            gap = np.searchsorted(self.edges, x)
+            starts = np.concatenate([[0], np.searchsorted(points, self.edges)])[gap]
+            ends = np.concatenate([np.searchsorted(points, self.edges, side="right"), [len(points)]])[gap]
+            inside = np.clip(first, starts, np.maximum(ends - NEIGHBOURS, starts))
+            first = np.where(ends - starts >= NEIGHBOURS, inside, first)
+        index = first[:, None] + np.arange(NEIGHBOURS)
+        target, nodes, regular = x, points[index], np.zeros(len(x), dtype=bool)
+        if len(self.edges):
+            # Roots of distances to an edge, if all are on one side of it.
+            after = np.clip(np.searchsorted(self.edges, x), 1, max(len(self.edges) - 1, 1))
+            left, right = self.edges[after - 1], self.edges[np.minimum(after, len(self.edges) - 1)]
+            edge = np.where(np.abs(x - left) < np.abs(x - right), left, right)
+            away = nodes - edge[:, None]
+            regular = (away * (x - edge)[:, None] >= 0).all(axis=1) & (x != edge)
+            # Two neighbours that meet in the root would divide by nothing.
+            roots = np.sqrt(np.abs(away))
+            regular &= np.abs(np.diff(roots, axis=1)).min(axis=1) > 0
+            target = np.where(regular, np.sqrt(np.abs(x - edge)), x)
+            nodes = np.where(regular[:, None], roots, nodes)
         high = interpolated(target, nodes, unknowns[index])
         low = interpolated(target, nodes[:, 1:-1], unknowns[index[:, 1:-1]])
-        right = np.clip(place, 1, len(points) - 1)
-        spread = np.linalg.norm(unknowns[right] - unknowns[right - 1], axis=1)
+        after = np.clip(place, 1, len(points) - 1)
+        spread = np.linalg.norm(unknowns[after] - unknowns[after - 1], axis=1)
         between = ((place > 0) & (place < len(points))) | regular
         size = 1 + np.linalg.norm(high, axis=1)
         doubt = np.linalg.norm(high - low, axis=1)
         return high, spread, between & (doubt <= PROMISING * np.maximum(spread, 1e-10 * size))
-
-    def _first(self, x: Real, place: NDArray[np.int_]) -> NDArray[np.int_]:
-        """Return where the neighbours of each point begin: between the same edges as itself, if they are enough."""
-        points = self._all[0]
-        first = np.clip(place - NEIGHBOURS // 2, 0, len(points) - NEIGHBOURS)
-        if not len(self.edges):
-            return first
-        gap = np.searchsorted(self.edges, x)
-        starts = np.concatenate([[0], np.searchsorted(points, self.edges)])[gap]
-        ends = np.concatenate([np.searchsorted(points, self.edges, side="right"), [len(points)]])[gap]
-        inside = np.clip(first, starts, np.maximum(ends - NEIGHBOURS, starts))
-        return np.where(ends - starts >= NEIGHBOURS, inside, first)
-
-    def _coordinates(self, x: Real, nodes: Real) -> tuple[Real, Real, NDArray[np.bool_]]:
-        """Return points and their neighbours as roots of distances to an edge, if all are on one side of it."""
-        if not len(self.edges):
-            return x, nodes, np.zeros(len(x), dtype=bool)
-        after = np.clip(np.searchsorted(self.edges, x), 1, max(len(self.edges) - 1, 1))
-        left, right = self.edges[after - 1], self.edges[np.minimum(after, len(self.edges) - 1)]
-        edge = np.where(np.abs(x - left) < np.abs(x - right), left, right)
-        away = nodes - edge[:, None]
-        one_side = (away * (x - edge)[:, None] >= 0).all(axis=1) & (x != edge)
-        # Two neighbours that meet in the root would divide by nothing.
-        roots = np.sqrt(np.abs(away))
-        one_side &= np.abs(np.diff(roots, axis=1)).min(axis=1) > 0
-        target = np.where(one_side, np.sqrt(np.abs(x - edge)), x)
-        return target, np.where(one_side[:, None], roots, nodes), one_side
 
 
 def interpolated(x: Real, nodes: Real, values: Complex) -> Complex:
