@@ -333,16 +333,8 @@ def limit(values: Complex) -> Complex:
 class Resolved:
     """An answer at each point, with what is known about it.
 
-    Attributes
-    ----------
-    value : array
-        Is nan where the point failed.
-    error : array
-        Absolute error, inf where the point failed.
-    converged : array of bool
-        Is False where it failed.
-    error_kind : str
-        Kind of the error.
+    Where a point failed, the value is nan, its absolute error inf, and converged False; error_kind tells what the
+    error means.
 
     >>> Resolved(np.array([0.25, np.nan]), np.array([1e-15, np.inf]), np.array([True, False]))
     Resolved(2 points, 1 of them converged, +- 1e-15 at most (estimate))
