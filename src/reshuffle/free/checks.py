@@ -148,7 +148,7 @@ def cauchy_transform(function: Callable[[Complex], Any], scale: float, center: f
     worst = int(values.imag.argmax())
     if values[worst].imag > 0:
         raise ValueError(
-            f"cauchy must map the upper half-plane to Im <= 0, but it is {values[worst]:.6g} at {ladder[worst]:.6g};"
+            f"cauchy must map the upper half-plane to Im <= 0, but is {values[worst]:.6g} at {ladder[worst]:.6g};"
             " a Stieltjes transform needs its sign flipped, lambda z: -m(z), and a square root its branch,"
             " sqrt(z - a) * sqrt(z - b)"
         )
