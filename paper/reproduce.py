@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import paper
 from paper import report
-from paper.figure import Record, read, write
+from paper.figure import Claim, Record, read, write
 
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
@@ -41,6 +42,35 @@ def reproduce(
         # Of what is under way it is only known how long it has taken.
         guess = min(passed * jobs, 0.95 * total) if jobs > 1 else 0.0
         yield max(done, guess) / total, record, False
+
+
+def print_progress(names: Sequence[str], folder: Path, quick: bool, jobs: int, bars: Any = None) -> None:
+    """Compute the figures, and print a line for each and one for their claims; `bars` are those of rich, if any."""
+    claims: list[Claim] = []
+    count, begin = 0, time.perf_counter()
+    task = None if bars is None else bars.add_task("figures", total=1.0)
+    for share, record, kept in reproduce(names, folder, quick, jobs):
+        if bars is not None:
+            bars.update(task, completed=share, description=f"{count} of {len(names)} figures")
+        if record is None:
+            continue
+        count += 1
+        claims += record.claims
+        note = "kept" if kept else f"{record.seconds:.1f} s"
+        line = f"{count:>2}/{len(names)}  {record.name:<16} {note:>8}  {_verdict(record.claims)}"
+        print(line, flush=True) if bars is None else bars.console.print(line, highlight=False)
+    agree, seconds = sum(claim.agrees for claim in claims), time.perf_counter() - begin
+    print(
+        f"{len(claims)} claims: {agree} agree, {len(claims) - agree} do not. {seconds:.0f} s. "
+        f"Open {folder / report.FILE}"
+    )
+
+
+def _verdict(claims: Sequence[Claim]) -> str:
+    agree = sum(claim.agrees for claim in claims)
+    corrected = sum(not claim.agrees and bool(claim.correction) for claim in claims)
+    counts = {"agree": agree, "corrected": corrected, "DISAGREE": len(claims) - agree - corrected}
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
 
 
 def finished(folder: Path, quick: bool) -> list[Record]:

@@ -115,10 +115,9 @@ def test_all_samples_in_one_batch_are_the_full_batch(tmp_path, streaming):
         (lambda run: run.epoch.modifier(0), "needs the rows one by one"),
         (lambda run: run.leave_one_out(3), "needs the rows one by one"),
         (
-            lambda run: rs.critical_step(run.problem, rs.SampleReshuffling(batches=9)),
+            lambda run: rs.critical_step(run.problem, rs.SampleReshuffling(batches=9), mean_square=True),
             "needs the rows one by one",
         ),
-        (lambda run: rs.descend(run.problem, run.scheme, 0.1, momentum=0.5).iterate(3), "one by one"),
         (
             lambda run: rs.descend(run.problem, run.scheme, 0.1, method="sampling").iterate(3),
             "method must be",
@@ -130,3 +129,52 @@ def test_what_needs_the_samples_themselves_says_so(tmp_path, streaming, ask, mes
     streamed, _ = both(tmp_path)
     with pytest.raises(rs.UnsupportedError, match=message):
         ask(rs.descend(streamed, rs.SampleReshuffling(batch_size=50), 0.05))
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        {"momentum": 0.5},
+        {"momentum": 0.8, "nesterov": True, "penalty": 0.05},
+        {"penalty": 0.1, "average": rs.EMA(0.9)},
+    ],
+)
+@pytest.mark.parametrize("outputs", [None, 2])
+def test_momentum_and_a_penalty_within_the_error(tmp_path, streaming, recipe, outputs):
+    """From two passes: steps as if samples were drawn independently; what that neglects is the error."""
+    streamed, in_memory = both(tmp_path, outputs=outputs)
+    scheme, step = rs.SampleReshuffling(batch_size=50), 0.05 * (1 - recipe.get("momentum", 0.0))
+    found = rs.descend(streamed, scheme, step, rtol=0.1, **recipe)
+    expected = rs.descend(in_memory, scheme, step, **recipe)
+    assert found.method == "cavity"
+    off = np.linalg.norm(found.iterate(WHEN) - expected.iterate(WHEN), axis=1)
+    error = found.iterate_error(WHEN)
+    assert np.all(off <= error)
+    assert np.all(error < 0.1 * np.linalg.norm(found.iterate(WHEN), axis=1))
+    loss = np.abs(found.training_loss(WHEN) - expected.training_loss(WHEN))
+    assert np.all(loss <= found.training_loss_error(WHEN))
+    assert streamed.stream.passes == 2
+    np.testing.assert_allclose(
+        rs.descend(streamed, rs.SampleWithReplacement(batch_size=50), step, **recipe).iterate(WHEN),
+        rs.descend(in_memory, rs.SampleWithReplacement(batch_size=50), step, **recipe).iterate(WHEN),
+        rtol=1e-9,
+    )
+
+
+def test_a_step_whose_shuffling_is_not_known_is_refused(tmp_path, streaming):
+    run = rs.descend(both(tmp_path)[0], rs.SampleReshuffling(batch_size=5), 0.3, momentum=0.5)
+    with pytest.raises(rs.UnsupportedError, match="smaller step, or RandomReshuffling"):
+        run.iterate(3)
+    with pytest.warns(rs.AccuracyWarning, match="relative error of 0.1"):
+        run.with_step(0.01).iterate(3)
+
+
+def test_the_critical_step_of_samples_dealt_into_batches(tmp_path, streaming):
+    """One pass deals the rows into batches; the answer in memory is within both errors."""
+    streamed, in_memory = both(tmp_path)
+    scheme = rs.SampleReshuffling(batch_size=30)
+    found, expected = rs.critical_step(streamed, scheme), rs.critical_step(in_memory, scheme)
+    assert abs(found - expected) <= found.error + expected.error
+    assert found.error < 0.4 * found
+    assert found.error_kind == "estimate"
+    assert streamed.stream.passes == 1

@@ -84,7 +84,7 @@ def test_what_is_no_port_is_told(capsys, port):
 
 
 def test_without_the_extra_it_says_what_to_install(capsys, monkeypatch):
-    monkeypatch.setattr("reshuffle.cli.explore_command.find_spec", lambda name: None)
+    monkeypatch.setattr("reshuffle.cli.launch.find_spec", lambda name: None)
     outcome = run(capsys, "explore", "--no-browser")
     assert outcome.code == 2
     assert "pip install 'reshuffle[page]'" in outcome.err

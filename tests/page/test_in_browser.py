@@ -13,9 +13,8 @@ import pytest
 import uvicorn
 
 from reshuffle import asymptotics, free
-from reshuffle.page.answers import Answer, refusal
+from reshuffle.page.answers import Answer, Axis, Chart, Series, refusal
 from reshuffle.page.app import application
-from reshuffle.page.charts import Axis, Chart, Series
 from tests.page import chromium
 
 pytestmark = pytest.mark.slow

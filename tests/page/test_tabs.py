@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +10,12 @@ import pytest
 
 import reshuffle.page
 from reshuffle import plotting
-from reshuffle.page import free_laws, limit, own_data, shuffling
+from reshuffle.page import own_data
 from reshuffle.page.answers import LINES, message
-from reshuffle.page.app import TABS
+from reshuffle.page.tabs import TABS
 from reshuffle.page.workers import answer
 
-LIMIT, DATA, SHUFFLE, FREE = (module.TAB.defaults for module in (limit, own_data, shuffling, free_laws))
+LIMIT, DATA, SHUFFLE, FREE = (tab.defaults for tab in TABS.values())
 
 
 def executed(program):
@@ -84,6 +85,18 @@ def test_steps_that_diverge_are_named_with_the_step_to_stay_below():
 
 
 @pytest.mark.slow
+def test_as_many_columns_as_rows_do_not_make_a_step_diverge():
+    for stage in (0, 1):
+        shown = answer("limit", stage, LIMIT | TABS["limit"].examples["stop early"], None)
+        assert re.fullmatch(
+            r"Stop after \d+ epochs, at .* Trained for ever, it grows without bound.", shown.sentence
+        )
+        assert not shown.charts[0].y.is_log
+        # A hard edge does not hide the rest of the spectrum.
+        assert shown.charts[-1].y.high < 10
+
+
+@pytest.mark.slow
 def test_curves_between_steps_are_those_of_the_limit():
     values = LIMIT | {"noise": 0.8}
     steps = answer("limit", 1, values, None).charts[1]
@@ -100,7 +113,7 @@ def test_curves_between_steps_are_those_of_the_limit():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["two mini-batches", "commutator", "a compression"])
 def test_laws_are_those_of_the_lines(name, capsys):
-    values = FREE | {"size": 60} | free_laws.TAB.examples[name]
+    values = FREE | {"size": 60} | TABS["free"].examples[name]
     shown = answer("free_laws", 1, values, None)
     assert not shown.is_refusal, shown
     law = executed(shown.programs[LINES])["law"]

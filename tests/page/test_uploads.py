@@ -6,12 +6,12 @@ import pickle
 import numpy as np
 import pytest
 
-from reshuffle.page import own_data, serving
+from reshuffle.page import serving, tabs
 from reshuffle.page.answers import message
 from reshuffle.page.app import safe_name
 from reshuffle.page.workers import answer
 
-DEFAULTS = own_data.TAB.defaults
+DEFAULTS = tabs.OWN_DATA.defaults
 rng = np.random.default_rng(3)
 X = rng.normal(size=(30, 2)).round(3)
 Y = (X @ [2.0, -1.0] + rng.normal(size=30)).round(3)
@@ -98,7 +98,7 @@ def test_words_become_categories_where_that_is_asked_for(tmp_path):
 def test_names_that_look_like_markup_or_formulas_are_text(tmp_path):
     names = ("<img src=x onerror=alert(1)>", "=cmd()", "<script>y</script>")
     found = asked(tmp_path, table(names))
-    html = message(found, own_data.TAB)["html"]
+    html = message(found, tabs.OWN_DATA)["html"]
     assert "<img" not in html
     assert "<script" not in html
     assert "&lt;script&gt;y" in html

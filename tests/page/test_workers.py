@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from reshuffle.page import limit, workers
+from reshuffle.page import tabs, workers
 from reshuffle.page.workers import Pool
 
-QUESTION = (limit.TAB, 0, limit.TAB.defaults, None)
+QUESTION = (tabs.LIMIT, 0, tabs.LIMIT.defaults, None)
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import pytest
 import paper
 from paper import figure, reproduce
 from reshuffle import plotting
-from reshuffle.cli import reproduce_command
+from reshuffle.cli import launch
 from tests.cli.terminal import run
 
 CHOSEN = ("two-batch", "cross-term", "fixed-dimension")
@@ -128,7 +128,7 @@ def test_figures_are_computed_side_by_side_and_an_interruption_ends_all_processe
 
 
 def test_an_installed_package_says_where_the_figures_are(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(reproduce_command, "CHECKOUT", Path(tmp_path))
+    monkeypatch.setattr(launch, "CHECKOUT", Path(tmp_path))
     outcome = run(capsys, "reproduce", "--out", str(tmp_path / "out"))
     assert outcome.code == 2
     assert "in the folder paper/ of its repository" in outcome.err

@@ -86,9 +86,11 @@ class BatchLaw(EpochLaw):
         self.budget = _arrays.positive("budget", budget, "seconds of one core")
 
     @classmethod
-    def of(cls, aspect: float, alpha: float, batches: int, spectrum: Population) -> "BatchLaw":
+    def of(
+        cls, aspect: float, alpha: float, batches: int, spectrum: Population, budget: float = BUDGET
+    ) -> "BatchLaw":
         """The law for a Sigma that has been checked before."""
-        law = cls(aspect, alpha, batches)
+        law = cls(aspect, alpha, batches, budget=budget)
         law.population = spectrum
         return law
 

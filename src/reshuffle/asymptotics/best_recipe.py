@@ -14,7 +14,7 @@ from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.asymptotics import spectra
 from reshuffle.asymptotics.epoch_law import EpochLaw
-from reshuffle.asymptotics.learning_curve import ContourCurve
+from reshuffle.asymptotics.learning_curve import contour_curve
 from reshuffle.asymptotics.optimum import BestRidge, BestTime, Flow, Setting, bayes_risk, best_ridge
 from reshuffle.asymptotics.spectra import Covariance
 from reshuffle.asymptotics.two_batch_law import TwoBatchLaw
@@ -79,7 +79,7 @@ class FewEpochs:
 
     def parts(self, alphas: FloatArray) -> Parts:
         """Bias and variance for each of the steps (m,)."""
-        found = [ContourCurve(self._law(float(alpha))).converging_parts(self.epochs) for alpha in alphas]
+        found = [contour_curve(self._law(float(alpha))).converging_parts(self.epochs) for alpha in alphas]
         bias, variance = np.array(found).transpose(1, 0, 2)
         return Parts(alphas, self.epochs, bias, variance)
 

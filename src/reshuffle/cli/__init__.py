@@ -18,15 +18,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @cache
 def application() -> "App":
-    """The commands there are; what is heavy they import only when they are called."""
+    """The application with all commands, which import heavy libraries only when they are called."""
     from cyclopts import App, Parameter
 
     from reshuffle import __version__
     from reshuffle.cli.advise import advise
     from reshuffle.cli.curves import curve, stability
-    from reshuffle.cli.explore_command import explore
+    from reshuffle.cli.launch import explore, reproduce
     from reshuffle.cli.limits import limits, spectrum
-    from reshuffle.cli.reproduce_command import reproduce
     from reshuffle.cli.sweep import sweep
 
     app = App(

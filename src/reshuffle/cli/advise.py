@@ -30,8 +30,14 @@ _EQUAL = 1e-3
 _WORTH_IT = 0.01
 """Shares of the test error for which one might leave training alone."""
 _RUNNERS_UP = 3
+_RECIPE = ("batch_size", "learning_rate", "momentum", "weight_decay", "epochs", "test_error")
 _DATA = ("targets", "features", "encoded", "filled", "dropped", "constant")
-"""Attributes of the data in JSON."""
+"""Attributes of recipes and of the data in JSON."""
+_CHECK = {name: name for name in ("predicted", "predicted_error", "single_run", "of_outputs", "rows")}
+_CHECK |= {"mean_run": "found", "standard_error": "found_error"}
+# Former names.
+_CHECK |= {"promised": "predicted", "promised_error": "predicted_error"}
+"""Keys of the check on held-out rows in JSON, and their attributes."""
 
 
 def advise(
@@ -49,7 +55,7 @@ def advise(
     seed: Annotated[int, ACCURACY, WHOLE] = 0,
     outputs: options.OutputOptions = options.TERMINAL,
 ) -> None:
-    """How to train a linear model on your data: batch size, learning rate, epochs.
+    """Advice on training a linear model on your data: batch size, learning rate, epochs.
 
     Features are standardised and the target is centred. Every choice is
     compared by the error it would have on rows it has not seen (each row is
@@ -72,7 +78,7 @@ def advise(
     at_least("seed", seed, 0)
     at_least("epochs", epochs, 1)
     sizes = None if batch_size is None else options.whole_numbers("batch_size", batch_size)
-    asked: dict[str, Any] = {
+    grid: dict[str, Any] = {
         "batch_sizes": sizes,
         "epochs": epochs,
         "momenta": numbers("momentum", momentum, 1.0),
@@ -89,7 +95,7 @@ def advise(
         raise ArgumentError(
             "batch_size", f"be at most {len(read.X)}, the rows of {data}", f"it is {max(sizes)}"
         )
-    advice = Advice.of(read, asked)
+    advice = Advice.of(read, grid)
     if held_out is not None:
         X, y = held_out
         # Targets are in the units of the plan.
@@ -196,7 +202,7 @@ class Advice:
     seed: int = 0
 
     @classmethod
-    def of(cls, data: Data, asked: dict[str, Any]) -> "Advice":
+    def of(cls, data: Data, grid: dict[str, Any]) -> "Advice":
         """The plan for the data, and what is expected for each target."""
         import numpy as np
         import pandas as pd
@@ -208,7 +214,7 @@ class Advice:
         # Descent is linear in the targets: other units change none of its choices but how much each target counts.
         units = np.ones(1) if is_single else deviations
         X = pd.DataFrame(data.X, columns=data.features, copy=False)
-        plan = rs.plan(X, data.y[:, 0] if is_single else data.y / units, **asked)
+        plan = rs.plan(X, data.y[:, 0] if is_single else data.y / units, **grid)
         if is_single or not plan.best.is_verified:
             return cls(data, plan, units, deviations)
         left_out = plan.run.leave_one_out(plan.best.epochs)
@@ -234,7 +240,7 @@ def _root(mean_square: float, error: float) -> tuple[float, float]:
 
 
 def against(value: float, base: float) -> str:
-    """By how much a test error is above another, in words or per cent.
+    """The excess of a test error over another, in words or per cent.
 
     >>> against(2.0, 1.9999), against(3.0, 2.0), against(math.inf, 1.0), against(500.0, 1.0)
     ('the same', '+50.0%', 'diverges', '500 times')
@@ -248,7 +254,7 @@ def against(value: float, base: float) -> str:
 
 
 def batches(plan: "rs.Plan", size: int) -> str:
-    """How many rows are visited at a time."""
+    """The batches in words."""
     return "all rows at once" if size == plan.problem.n else f"batches of {size}"
 
 
@@ -309,10 +315,11 @@ def remarks(advice: Advice) -> list[str]:
         lines.append("That is no better than always predicting the mean.")
     check = advice.check
     if check is not None:
-        pairs_ = ((check.found, check.found_error), (check.predicted, check.predicted_error))
         achieved, wanted = (
-            uncertain(*advice.error(*pair)) if math.isfinite(pair[1]) else number(advice.error(pair[0])[0], 4)
-            for pair in pairs_
+            uncertain(*advice.error(value, error))
+            if math.isfinite(error)
+            else number(advice.error(value)[0], 4)
+            for value, error in ((check.found, check.found_error), (check.predicted, check.predicted_error))
         )
         lines.append(
             f"On the {check.rows} rows of {advice.test} the mean over all orders really has {achieved}, and one "
@@ -329,15 +336,8 @@ def choices(advice: Advice) -> list[dict[str, Any]]:
     plan, best = advice.plan, advice.plan.best
 
     def choice(name: str, one: Any = best, **changed: Any) -> dict[str, Any]:
-        return {
-            "name": name,
-            "batch_size": one.batch_size,
-            "learning_rate": one.step,
-            "momentum": one.momentum,
-            "weight_decay": one.penalty,
-            "epochs": one.epochs,
-            "test_error": one.test_error,
-        } | changed
+        # A fit without training has no batches, rate or epochs.
+        return {"name": name} | {key: getattr(one, key, None) for key in _RECIPE} | changed
 
     found = [choice("recommended"), *(choice("runner-up", one) for one in plan.runners_up[:_RUNNERS_UP])]
     _, size, share, when = best.place
@@ -351,10 +351,8 @@ def choices(advice: Advice) -> list[dict[str, Any]]:
         if other != when:
             epochs = int(plan.epochs[other])
             found.append(choice(name, epochs=epochs, test_error=float(errors[share, other])))
-    untrained: dict[str, Any] = dict.fromkeys(("batch_size", "learning_rate", "epochs"))
-    untrained |= {"momentum": 0.0, "weight_decay": 0.0}
     fits = (plan.least_squares, plan.ridge)
-    return found + [choice(fit.name, **untrained, test_error=fit.mean_square) for fit in fits]
+    return found + [choice(fit.name, fit, momentum=0.0, weight_decay=0.0) for fit in fits]
 
 
 def curves(advice: Advice) -> list[Series]:
@@ -412,10 +410,9 @@ def answer(advice: Advice) -> Answer:
                 **{name: getattr(data, name) for name in _DATA},
             },
             "recommendation": {
-                **{name: value for name, value in records[0].items() if name != "name"},
+                **{name: getattr(best, name) for name in (*_RECIPE, "standard_error", "spread", "method")},
                 "shuffle": True,
                 "drop_last": False,
-                **{name: getattr(best, name) for name in ("standard_error", "spread", "method")},
             },
             "safe_learning_rate": plan.safe_step,
             "notes": plan.notes,
@@ -425,20 +422,7 @@ def answer(advice: Advice) -> Answer:
             "ridge": vars(plan.ridge),
             "coefficients": lambda: np.reshape(plan.coefficients[0], (data.X.shape[1], -1)) * advice.units,
             "intercept": lambda: np.atleast_1d(plan.coefficients[1]) * advice.units,
-            "test": check
-            and {
-                "path": advice.test,
-                "predicted": check.predicted,
-                "predicted_error": check.predicted_error,
-                # Former names of these two.
-                "promised": check.predicted,
-                "promised_error": check.predicted_error,
-                "mean_run": check.found,
-                "standard_error": check.found_error,
-                "single_run": check.single_run,
-                "of_outputs": check.of_outputs,
-                "rows": check.rows,
-            },
+            "test": check and {"path": advice.test} | {key: getattr(check, of) for key, of in _CHECK.items()},
             "snippets": code,
         },
         "choices",
@@ -507,71 +491,61 @@ def _picture(advice: Advice) -> "Picture":
 
 def training_programs(data: Data, plan: "rs.Plan", test: str | None) -> dict[str, str]:
     """Programs that read the table, train, and print the error on held-out rows, if there are any."""
-    lines = "\n".join(reading_lines(data))
-    fitted = "model.predict(X_test).reshape(y_test.shape)"
+    reading = "\n".join(reading_lines(data))
+    programs = {"torch": plan.to_torch(reading), "scikit_learn": plan.to_sklearn(reading)}
+    if test is None:
+        return programs
+    taken = "test[X.columns]"
+    if data.encoded:
+        dummies = f"pd.get_dummies(test, columns={_code(list(data.encoded))}, dtype=float)"
+        taken = f"{dummies}.reindex(columns=X.columns, fill_value=0.0)"
+    lines = [
+        _reading("test", test, data),
+        *["test = test.fillna(X.median())"] * (data.fill is not None),
+        f"X_test = {taken}",
+        f"y_test = test[{_code(data.targets)}]",
+    ]
+    predicted = {"torch": "predict(X_test)", "scikit_learn": "model.predict(X_test).reshape(y_test.shape)"}
     return {
-        "torch": plan.to_torch(lines) + _testing(data, test, "predict(X_test)"),
-        "scikit_learn": plan.to_sklearn(lines) + _testing(data, test, fitted),
+        name: "\n".join(
+            [program, *lines, f'print("test error:", (({fitted} - y_test) ** 2).mean().to_dict())\n']
+        )
+        for (name, program), fitted in zip(programs.items(), predicted.values(), strict=True)
     }
 
 
 def reading_lines(data: Data) -> list[str]:
     """Lines that make X and y, with the columns in our order."""
-    lines = _table("table", data.path, data)
-    if data.filled:
-        medians = ", ".join(f"{_quoted(name)}: {value!r}" for name, value in data.filled.items())
-        lines.append(f"table = table.fillna({{{medians}}})")
     away = [*data.targets, *data.dropped, *data.constant]
-    lines.append(f"X, y = table.drop(columns={_list(away)}), table[{_list(data.targets)}]")
-    return lines + [f"X = {_encoded('X', data)}"] * bool(data.encoded)
-
-
-def _testing(data: Data, test: str | None, prediction: str) -> str:
-    if test is None:
-        return ""
-    taken = "test[X.columns]"
-    if data.encoded:
-        taken = f"{_encoded('test', data)}.reindex(columns=X.columns, fill_value=0.0)"
-    lines = [
-        "",
-        *_table("test", test, data),
-        *["test = test.fillna(X.median())"] * (data.fill is not None),
-        f"X_test = {taken}",
-        f"y_test = test[{_list(data.targets)}]",
-        f'print("test error:", (({prediction} - y_test) ** 2).mean().to_dict())',
+    return [
+        _reading("table", data.path, data),
+        *[f"table = table.fillna({_code(data.filled)})"] * bool(data.filled),
+        f"X, y = table.drop(columns={_code(away)}), table[{_code(data.targets)}]",
+        *[f"X = pd.get_dummies(X, columns={_code(list(data.encoded))}, dtype=float)"] * bool(data.encoded),
     ]
-    return "\n".join(lines) + "\n"
 
 
-def _table(name: str, path: str, data: Data) -> list[str]:
-    """Lines that read a file as it was read here."""
-    words = "{" + ", ".join(f"{_quoted(column)}: str" for column in data.encoded) + "}"
+def _reading(name: str, path: str, data: Data) -> str:
+    """A line that reads a file as it was read here."""
+    words = "{" + ", ".join(f"{_code(column)}: str" for column in data.encoded) + "}"
     as_words = f".astype({words})" * bool(data.encoded)
     assert data.table is not None
     if Path(path).suffix.lower() == ".parquet":
-        return [f"{name} = pd.read_parquet({_quoted(path)}){as_words}"]
+        return f"{name} = pd.read_parquet({_code(path)}){as_words}"
     settings = [
-        _quoted(path),
+        _code(path),
         *[f"sep={data.table.separator!r}"] * (data.table.separator != ","),
         *['decimal=","'] * data.table.has_decimal_commas,
         *[f"dtype={words}"] * (bool(data.encoded) and not data.table.is_padded),
     ]
-    line = f"{name} = pd.read_csv({', '.join(settings)})"
-    return [line + f".rename(columns=str.strip){as_words}" * data.table.is_padded]
+    stripped = f".rename(columns=str.strip){as_words}" * data.table.is_padded
+    return f"{name} = pd.read_csv({', '.join(settings)}){stripped}"
 
 
-def _encoded(name: str, data: Data) -> str:
-    return f"pd.get_dummies({name}, columns={_list(list(data.encoded))}, dtype=float)"
+def _code(value: Any) -> str:
+    r"""Text, or a list or dict of it, as Python has it; what would not print is escaped.
 
-
-def _list(names: Sequence[str]) -> str:
-    return f"[{', '.join(map(_quoted, names))}]"
-
-
-def _quoted(text: str) -> str:
-    r"""A text as Python has it; what would not print is escaped.
-
-    >>> print(_quoted("price"), _quoted('6" pipe'), _quoted("a\x1bb"))
-    "price" "6\" pipe" 'a\x1bb'
+    >>> print(_code("price"), _code(['6" pipe', "a\x1bb"]))
+    "price" ["6\" pipe", "a\u001bb"]
     """
-    return json.dumps(text, ensure_ascii=False) if text.isprintable() else repr(text)
+    return json.dumps(value, ensure_ascii=not "".join(value).isprintable())

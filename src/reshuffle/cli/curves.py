@@ -1,7 +1,7 @@
 """`reshuffle curve` and `reshuffle stability`: metrics of several schemes, on drawn or on one's own data."""
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from reshuffle.cli import console, options, render
 from reshuffle.cli.console import InputError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from reshuffle._arrays import FloatArray
     from reshuffle.grid.metrics import Answer as Found
 
+Threshold: TypeAlias = tuple[str, int, float | None, float, str]
 _QUICK = 2e10
 """Operations that nobody has to ask for: a second or two."""
 _PARTS = ("frozen", "bias", "cross", "variance")
@@ -158,21 +159,15 @@ def _best(
 
     (best,) = metrics.evaluate([run], ["best_epoch"], operations=_QUICK)
     if best["best_epoch"].refusal is not None:
-        epochs = np.append(when, np.inf)
-        totals = np.append(answers["risk"].value, answers["limit_risk"].value)
-        errors = np.append(answers["risk"].error, answers["limit_risk"].error)
+        totals, errors = (
+            np.append(getattr(answers["risk"], name), getattr(answers["limit_risk"], name))
+            for name in ("value", "error")
+        )
         at = int(np.argmin(totals))
-        values = {
-            "best_epoch": epochs,
-            "best_epoch_risk": totals,
-            "best_epoch_gap": np.full(len(epochs), np.nan),
-        }
-        best = {
-            name: metrics.Answer(
-                np.asarray(value[at]), np.asarray(errors[at] if name == "best_epoch_risk" else 0.0)
-            )
-            for name, value in values.items()
-        }
+        epoch = np.append(when, np.inf)[at]
+        values = {"best_epoch": epoch, "best_epoch_risk": totals[at], "best_epoch_gap": np.nan}
+        best = {name: metrics.Answer(np.asarray(value)) for name, value in values.items()}
+        best["best_epoch_risk"] = metrics.Answer(np.asarray(totals[at]), np.asarray(errors[at]))
     limit = math.inf if mean_square else _QUICK
     (there,) = metrics.evaluate([run], ["expected_risk"], best["best_epoch"].value, operations=limit)
     return best | {
@@ -230,11 +225,8 @@ def _record(
         "epochs": when,
     }
     if "mean_square_rate" in value:
-        record["mean_square"] = {
-            "converges": bool(value["mean_square_converges"]),
-            "rate": value["mean_square_rate"],
-            "error": error["mean_square_rate"],
-        }
+        converges, name = bool(value["mean_square_converges"]), "mean_square_rate"
+        record["mean_square"] = {"converges": converges, "rate": value[name], "error": error[name]}
     if "risk" in value:
         record["best_epoch"] = {
             "epoch": float(value["best_epoch"]),
@@ -248,10 +240,9 @@ def _record(
             ("run_risk_at_best_epoch", "run_risk_there", "run_spread_there"),
             ("run_risk", "expected_risk", "expected_risk_spread"),
         ):
-            known = total in value
-            record[name] = (
-                {"total": value[total], "spread": value[spread], "error": error[total]} if known else None
-            )
+            record[name] = None
+            if total in value:
+                record[name] = {"total": value[total], "spread": value[spread], "error": error[total]}
     for name in ("training_loss", "held_out_loss"):
         if name in value:
             record |= {name: value[name], f"{name}_error": error[name]}
@@ -266,7 +257,7 @@ def _record(
 
 
 def _curve_table(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Columns of the readable table; those of what was not asked for are empty, and left out."""
+    """Columns of the readable table; empty ones are left out."""
     import numpy as np
 
     def simulated(name: str) -> Any:
@@ -377,8 +368,8 @@ def stability(
     """The largest step up to which the mean iterate converges.
 
     For each scheme and number of batches, on a problem or in the limit.
-    alpha is B times the step of a visit: the full-batch step that it stands
-    for under linear scaling.
+    alpha is B times the step of a visit: the full-batch step to which it
+    corresponds under linear scaling.
 
     For example:
       reshuffle stability --n 200 --p 300 --scheme reshuffling,with-replacement
@@ -393,27 +384,51 @@ def stability(
     from reshuffle import plotting
 
     render.check(outputs, data=problem.data, covariance=problem.covariance)
-    names, counts = (
-        options.words("scheme", scheme, options.SCHEMES),
-        options.batch_counts(batches, "1,2,4,8"),
-    )
+    names = options.words("scheme", scheme, options.SCHEMES)
+    counts = options.batch_counts(batches, "1,2,4,8")
     remarks: list[str] = []
     if aspect is not None:
         if problem != options.NO_PROBLEM or recipe != options.PLAIN or mean_square:
             raise InputError(
                 "{aspect} describes ever larger data; leave out the options of a problem and of a recipe."
             )
+        for name in names:
+            if name not in ("reshuffling", "full-batch"):
+                raise InputError(
+                    f"{{scheme}} must be reshuffling or full-batch with {{aspect}}, but it is {name!r}."
+                )
+        from reshuffle.asymptotics import critical_alpha
+
         facts: dict[str, Any] = {"aspect": aspect}
         where = f"p / n = {aspect:g}, in the proportional limit"
-        records = _in_the_limit(aspect, names, counts)
+        cuts = dict.fromkeys(
+            ("full-batch", 1) if name == "full-batch" or count == 1 else (name, count)
+            for name in names
+            for count in counts
+        )
+        found: list[Threshold] = [
+            (name, count, critical_alpha(aspect, count) / count, 0.0, "") for name, count in cuts
+        ]
     else:
         posed = pose(problem)
         visitings = options.visitings(scheme, batches, "1,2,4,8", recipe, posed.problem.n)
         facts = {**posed.record(problem), "momentum": recipe.momentum, "weight_decay": recipe.weight_decay}
         facts["mean_square"] = mean_square
         where = f"n = {posed.problem.n}, p = {posed.problem.p}{_recipe_words(recipe)}"
-        records, remarks = _on_data(posed.problem, visitings, recipe, mean_square), posed.remarks[:1]
-
+        found, remarks = _on_data(posed.problem, visitings, recipe, mean_square), posed.remarks[:1]
+    records: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "scheme": name,
+            "batches": count,
+            "step": step,
+            "learning_rate": step,
+            "alpha": step if step is None else count * step,
+            "error": error,
+            "reason": reason,
+        }
+        for name, count, step, error, reason in found
+    ]
     known = [record for record in records if record["step"] is not None]
     notes = [f"{one['name']}, {one['batches']} batches: {one['reason']}." for one in records if one["reason"]]
     searched = recipe.momentum or recipe.weight_decay or mean_square
@@ -422,7 +437,7 @@ def stability(
             "Steps were tried 2% apart, and the first that fails refined: a gap of instability narrower than that "
             "would be missed."
         )
-    families: dict[str, list[tuple[int, float]]] = {}
+    families: dict[str, list[Any]] = {}
     for record in known:
         families.setdefault(record["name"], []).append((record["batches"], record["alpha"]))
     full = families.pop("full-batch", []) if len(families) > 1 else []
@@ -452,28 +467,13 @@ def stability(
     render.deliver(answer, outputs)
 
 
-def _threshold(
-    name: str, batches: int, step: float | None, error: float = 0.0, reason: str = ""
-) -> dict[str, Any]:
-    return {
-        "name": name,
-        "scheme": name,
-        "batches": batches,
-        "step": step,
-        "learning_rate": step,
-        "alpha": None if step is None else batches * step,
-        "error": error,
-        "reason": reason,
-    }
-
-
 def _on_data(
     problem: "rs.LeastSquares",
     visitings: list[options.Visiting],
     recipe: options.RecipeOptions,
     mean_square: bool,
-) -> list[dict[str, Any]]:
-    """One scheme after the other: what cannot be answered says why, unless nothing can."""
+) -> "list[Threshold]":
+    """Scheme, batches, step, error and the reason where there is no step; refused if all are."""
     import reshuffle as rs
     from reshuffle.grid import metrics
 
@@ -483,34 +483,15 @@ def _on_data(
         rs.descend(problem, one.scheme, 0.0, momentum=recipe.momentum, penalty=recipe.weight_decay)
         for one in visitings
     ]
-    records, refusals = [], []
-    for one, found in zip(visitings, metrics.evaluate(runs, [name]), strict=True):
-        answer = found[name]
-        if answer.refusal is None:
-            records.append(_threshold(one.name, one.batches, float(answer.value), float(answer.error)))
-        else:
-            refusals.append(answer.refusal)
-            records.append(_threshold(one.name, one.batches, None, 0.0, console.reason_of(answer.refusal)))
-        for warning in answer.warnings:
-            console.warn(warning)
-    if refusals and len(refusals) == len(records):
+    found = [one[name] for one in metrics.evaluate(runs, [name])]
+    refusals = [one.refusal for one in found if one.refusal is not None]
+    if refusals and len(refusals) == len(found):
         raise refusals[0]
-    return records
-
-
-def _in_the_limit(aspect: float, names: list[str], counts: list[int]) -> list[dict[str, Any]]:
-    from reshuffle import asymptotics
-
-    for name in names:
-        if name not in ("reshuffling", "full-batch"):
-            raise InputError(
-                f"{{scheme}} must be reshuffling or full-batch with {{aspect}}, but it is {name!r}."
-            )
-    wanted = dict.fromkeys(
-        ("full-batch", 1) if name == "full-batch" or count == 1 else (name, count)
-        for name in names
-        for count in counts
-    )
+    for warning in (warning for one in found for warning in one.warnings):
+        console.warn(warning)
     return [
-        _threshold(name, count, asymptotics.critical_alpha(aspect, count) / count) for name, count in wanted
+        (visiting.name, visiting.batches, float(one.value), float(one.error), "")
+        if one.refusal is None
+        else (visiting.name, visiting.batches, None, 0.0, console.reason_of(one.refusal))
+        for visiting, one in zip(visitings, found, strict=True)
     ]

@@ -75,7 +75,8 @@ def limits(
 
     n and p go to infinity with p / n fixed; Gaussian features; full batch
     and random reshuffling of any number of batches. With --best, the recipes
-    that are best there; with --one-pass, a stream of fresh data.
+    that are best there; with --one-pass, a stream of fresh data. Limits hold
+    for rows of one scale: rows whose sizes vary at random have others.
 
     For example:
       reshuffle limits --aspect 1.5 --alpha 0.2 --noise 0.5 --batches 1,2,4
@@ -116,16 +117,16 @@ def limits(
     if not best and alpha is None:
         raise InputError("give {alpha}, the full-batch step, or {best} to find it.")
     counts, sigma = whole_numbers("batches", batches), _spectrum_of(covariance)
-    asked = {"aspect": aspect, "noise": noise, "signal": signal}
+    setting = {"aspect": aspect, "noise": noise, "signal": signal}
     if alpha is None:
-        facts = {**asked, "covariance": covariance, "budget": budget}
-        render.deliver(_best_answer(facts, asked, counts, sigma), outputs)
+        facts = {**setting, "covariance": covariance, "budget": budget}
+        render.deliver(_best_answer(facts, setting, counts, sigma), outputs)
     else:
-        render.deliver(_curves_answer(asked | {"alpha": alpha}, counts, sigma, epochs), outputs)
+        render.deliver(_curves_answer(setting | {"alpha": alpha}, counts, sigma, epochs), outputs)
 
 
 def _curves_answer(
-    asked: dict[str, float], counts: list[int], sigma: "FloatArray | None", epochs: int
+    setting: dict[str, float], counts: list[int], sigma: "FloatArray | None", epochs: int
 ) -> Answer:
     """The risk of every epoch for each number of batches."""
     when = options.epochs_up_to(epochs)
@@ -133,7 +134,7 @@ def _curves_answer(
 
     records, series = [], []
     for count in counts:
-        curve = asymptotics.learning_curve(batches=count, covariance=sigma, **asked)
+        curve = asymptotics.learning_curve(batches=count, covariance=sigma, **setting)
         risk, stop = curve.risk(when), curve.best_epoch()
         records.append(
             {
@@ -152,8 +153,8 @@ def _curves_answer(
     return Answer(
         "limits",
         "p / n = {aspect:g}, alpha = {alpha:g}, noise {noise:g}, signal {signal:g}: "
-        "the proportional limit, no data".format(**asked),
-        asked,
+        "the proportional limit, no data".format(**setting),
+        setting,
         "curves",
         records,
         {
@@ -171,7 +172,7 @@ def _curves_answer(
 
 
 def _best_answer(
-    facts: dict[str, Any], asked: dict[str, float], counts: list[int], sigma: "FloatArray | None"
+    facts: dict[str, Any], setting: dict[str, float], counts: list[int], sigma: "FloatArray | None"
 ) -> Answer:
     """The best recipe of each number of batches, and the risks of flow, ridge and Bayes."""
     import numpy as np
@@ -179,7 +180,7 @@ def _best_answer(
     from reshuffle import asymptotics
 
     budget = facts["budget"]
-    found = asymptotics.best_recipe(batches=counts, epochs=budget, covariance=sigma, **asked)
+    found = asymptotics.best_recipe(batches=counts, epochs=budget, covariance=sigma, **setting)
     recipes: list[Any] = list(found)  # type: ignore[arg-type]
     one = recipes[0]
     others = {
@@ -194,7 +195,7 @@ def _best_answer(
     attained = {recipe.batches: recipe.is_attained for recipe in recipes}
     return Answer(
         "limits",
-        "p / n = {aspect:g}, noise {noise:g}, signal {signal:g}: the best recipe of ".format(**asked) + few,
+        "p / n = {aspect:g}, noise {noise:g}, signal {signal:g}: the best recipe of ".format(**setting) + few,
         {**facts, "beside": others},
         "recipes",
         records,
@@ -244,20 +245,20 @@ def _spectrum_of(text: str | None) -> "FloatArray | None":
     raise ArgumentError("covariance", f"be {forms}", f"it is {text}")
 
 
-def _one_pass_answer(asked: StreamOptions, noise: float) -> Answer:
+def _one_pass_answer(stream: StreamOptions, noise: float) -> Answer:
     """The risk along one pass for every batch size."""
     import numpy as np
 
     from reshuffle import asymptotics
 
-    at_least("steps", asked.steps, 1)
-    size = math.inf if asked.features is None else asked.features
-    laws = asymptotics.PowerLaw(asked.spectrum, size), asymptotics.PowerLaw(asked.source, size)
-    when = np.unique(np.round(np.concatenate([[0.0], np.geomspace(1, asked.steps, _POINTS)])))
-    recipe: dict[str, Any] = {"noise": noise, "momentum": asked.momentum}
+    at_least("steps", stream.steps, 1)
+    size = math.inf if stream.features is None else stream.features
+    laws = asymptotics.PowerLaw(stream.spectrum, size), asymptotics.PowerLaw(stream.source, size)
+    when = np.unique(np.round(np.concatenate([[0.0], np.geomspace(1, stream.steps, _POINTS)])))
+    recipe: dict[str, Any] = {"noise": noise, "momentum": stream.momentum}
     records, series, notes = [], [], []
-    for batch in whole_numbers("batch_size", asked.batch_size):
-        step = asked.step
+    for batch in whole_numbers("batch_size", stream.batch_size):
+        step = stream.step
         if step is None:
             step = asymptotics.one_pass(*laws, batch, 1e-9, 0, **recipe).stability.critical_step / 2
         curve = asymptotics.one_pass(*laws, batch, step, when, **recipe)
@@ -281,20 +282,20 @@ def _one_pass_answer(asked: StreamOptions, noise: float) -> Answer:
         series.append(Series(f"{batch} row{'s' * (batch > 1)} per batch", when, curve.risk))
         if curve.stability.diverges:
             notes.append(f"batches of {batch}: {curve.stability.diverges} diverges")
-    stream = {"spectrum": asked.spectrum, "source": asked.source, "features": asked.features, "noise": noise}
-    many = "" if asked.features is None else f", {asked.features} features"
+    facts = {name: getattr(stream, name) for name in ("spectrum", "source", "features")} | {"noise": noise}
+    many = "" if stream.features is None else f", {stream.features} features"
     return Answer(
         "limits",
-        f"One pass over fresh data: eigenvalues j^-{asked.spectrum:g}, parameters squared j^{-asked.source:g}"
+        f"One pass over fresh data: eigenvalues j^-{stream.spectrum:g}, parameters squared j^{-stream.source:g}"
         f"{many}, noise {noise:g}",
-        {"one_pass": stream},
+        {"one_pass": facts},
         "curves",
         records,
         {
             "rows per batch": "batch_size",
             "step": lambda record: number(record["step"], 4),
             "critical step": lambda record: number(record["critical_step"], 4),
-            f"risk after {asked.steps}": "risk.-1 ± error.-1",
+            f"risk after {stream.steps}": "risk.-1 ± error.-1",
             "spread": "spread.-1",
             "limit": "limit",
         },
@@ -340,50 +341,87 @@ def spectrum(
     :param expression: A self-adjoint expression of free variables, instead: + - * / ** and brackets.
     :param law: The law of a variable, such as x=mp(0.5,0.2); once for each.
     :param moments: How many moments to give.
-    :param sample: Also draw a random matrix of this size beside the law.
+    :param sample: Also draw a random matrix of this size.
     :param seed: Of that matrix.
     """
     render.check(outputs)
     at_least("moments", moments, 1, MOST_MOMENTS)
     if sample:
         at_least("sample", sample, 2, LARGEST_SAMPLE)
+    import numpy as np
+
+    from reshuffle import _progress, asymptotics, free, plotting
+    from reshuffle.free import parser, plot, progress
+
+    facts: dict[str, Any]
+    # Label, colour, number of batches, law and the eigenvalues of a random matrix.
+    found: list[tuple[str, str, int | None, Any, FloatArray | None]]
     if expression is not None:
         if aspect is not None or alpha is not None:
             raise InputError("{expression} describes a law by itself; leave out {aspect} and {alpha}.")
-        facts: dict[str, Any] = {"expression": expression, "variables": list(law)}
-        found = [_of_expression(expression, law, sample, seed)]
-        of = expression
+        progress.display = partial(_progress.ticking, None)
+        of, facts = expression, {"expression": expression, "variables": list(law)}
+        made: Any = free.spectrum(free.parse(expression, **parser.parse_definitions(law)))
+        eigenvalues = np.linalg.eigvalsh(made.matrix(sample, seed)) if sample else None
+        found = [(expression, plotting.COLOURS[0], None, made, eigenvalues)]
     else:
         if law:
             raise InputError("{law} describes a variable of {expression}, which is not given.")
         if aspect is None or alpha is None:
             raise InputError("give {aspect} and {alpha}, or {expression} with a {law} for each variable.")
-        facts = {"aspect": aspect, "alpha": alpha}
-        counts = whole_numbers("batches", batches)
-        found = [_of_batches(aspect, alpha, count, sample, seed) for count in counts]
-        of = f"alpha Z(alpha/B), p / n = {aspect:g}, alpha = {alpha:g}"
-    import numpy as np
-
-    from reshuffle import plotting
-
-    records = [
-        {
-            "name": one.label,
-            "batches": one.batches,
-            "support": one.law.support,
-            "atoms": one.law.atoms,
-            "moments": one.law.moments(moments),
-            "eigenvalue": one.t[~np.isnan(one.t)],
-            "density": one.density[~np.isnan(one.t)],
-            "sampled_eigenvalues": one.eigenvalues,
-        }
-        for one in found
-    ]
+        of, facts = (
+            f"alpha Z(alpha/B), p / n = {aspect:g}, alpha = {alpha:g}",
+            {"aspect": aspect, "alpha": alpha},
+        )
+        found = [
+            (
+                plotting.scheme_label("reshuffling", count),
+                plotting.scheme_colour("reshuffling", count),
+                count,
+                asymptotics.batch_spectrum(aspect, alpha, count),
+                _sampled_rates(aspect, alpha, count, sample, seed) if sample else None,
+            )
+            for count in whole_numbers("batches", batches)
+        ]
+    points = [plotting.spectrum_points(one) for *_, one, _ in found]
+    axes = plotting.spectrum_view(points)
+    records, series = [], []
+    for (label, colour, count, one, eigenvalues), (t, density) in zip(found, points, strict=True):
+        known = ~np.isnan(t)
+        records.append(
+            {
+                "name": label,
+                "batches": count,
+                "support": one.support,
+                "atoms": one.atoms,
+                "moments": one.moments(moments),
+                "eigenvalue": t[known],
+                "density": density[known],
+                "sampled_eigenvalues": eigenvalues,
+            }
+        )
+        if t.size:
+            # A gap ends where the interval before it does, so that the points ascend; hard edges are cut.
+            x = np.maximum.accumulate(np.where(known, t, -np.inf))
+            y = np.minimum(plot.heights(t, density, decades=axes.decades), axes.top)
+            # Zero has no logarithm; no mass is there that could be drawn.
+            x, y = (np.log10(x[x > 0]), y[x > 0]) if axes.decades else (x, y)
+            series.append(Series(label, x, y, colour))
 
     def lines(name: str, form: str) -> Any:
         return lambda record: "\n".join(form.format(*pair) for pair in record[name]) or "none"
 
-    axes = plotting.spectrum_view([(one.t, one.density) for one in found])
+    def draw() -> "Picture":
+        picture = plotting.figure(6.8, 4.2)
+        ax = picture.add_subplot()
+        for label, colour, _, one, eigenvalues in found:
+            style: dict[str, Any] = {"label": label, "colour": colour, "decades": axes.decades, "ax": ax}
+            plotting.spectrum_curve(one, eigenvalues=eigenvalues, **style)
+        if axes.top:
+            ax.set_ylim(0, 1.2 * axes.top)
+        ax.legend(frameon=False, fontsize=9)
+        return picture
+
     answer = Answer(
         "spectrum",
         f"Limiting law of {of}",
@@ -393,87 +431,23 @@ def spectrum(
         {"support": lines("support", "[{:.6f}, {:.6f}]"), "atoms": lines("atoms", "{1:.6g} at {0:.6g}")}
         | {f"moment {k + 1}": f"moments.{k}" for k in range(moments)},
         {"law": "name", "eigenvalue": "eigenvalue", "density": "density"},
-        [Series(one.label, *_sketched(one, axes), one.colour) for one in found if one.t.size],
+        series,
         xlabel="log10 of the eigenvalue" if axes.decades else "eigenvalue",
         ylabel=axes.ylabel,
-        titles=["law" if one.batches is None else one.label for one in found],
+        titles=["law" if count is None else label for label, _, count, *_ in found],
         from_zero=True,
-        draw=lambda: _spectrum_picture(found, axes),
+        draw=draw,
     )
     render.deliver(answer, outputs)
 
 
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """A law, points of its density, and the eigenvalues of a random matrix."""
-
-    label: str
-    colour: str
-    batches: int | None
-    law: Any
-    eigenvalues: "FloatArray | None"
-    t: "FloatArray"
-    density: "FloatArray"
-
-
-def _of_expression(text: str, definitions: tuple[str, ...], sample: int, seed: int) -> Drawn:
-    import numpy as np
-
-    from reshuffle import _progress, free, plotting
-    from reshuffle.free import parser, progress
-
-    progress.display = partial(_progress.ticking, None)
-    law = free.spectrum(free.parse(text, **parser.parse_definitions(definitions)))
-    eigenvalues = np.linalg.eigvalsh(law.matrix(sample, seed)) if sample else None
-    return Drawn(text, plotting.COLOURS[0], None, law, eigenvalues, *plotting.spectrum_points(law))
-
-
-def _of_batches(aspect: float, alpha: float, batches: int, sample: int, seed: int) -> Drawn:
+def _sampled_rates(aspect: float, alpha: float, batches: int, sample: int, seed: int) -> "FloatArray":
+    """The eigenvalues of alpha Z of Gaussian data with `sample` features."""
     import numpy as np
 
     import reshuffle as rs
-    from reshuffle import asymptotics, plotting
 
-    law, eigenvalues = asymptotics.batch_spectrum(aspect, alpha, batches), None
-    if sample:
-        # The eigenvalues of alpha Z of Gaussian data with so many features.
-        problem = rs.gaussian(max(batches, round(sample / aspect)), sample, seed=seed)
-        scheme = rs.RandomReshuffling(batches=batches) if batches > 1 else rs.FullBatch()
-        rates = rs.Epoch(problem, scheme, alpha / batches).decay_rates
-        eigenvalues = np.sort(np.concatenate([rates, np.zeros(sample - len(rates))]))
-    label, colour = (make("reshuffling", batches) for make in (plotting.scheme_label, plotting.scheme_colour))
-    return Drawn(label, colour, batches, law, eigenvalues, *plotting.spectrum_points(law))
-
-
-def _sketched(one: Drawn, axes: Any) -> tuple["FloatArray", "FloatArray"]:
-    """The curve with gaps between intervals, cut where a hard edge goes to infinity."""
-    import numpy as np
-
-    from reshuffle.free.plot import heights
-
-    # A gap ends where the interval before it does, so that the points ascend.
-    x = np.maximum.accumulate(np.where(np.isnan(one.t), -np.inf, one.t))
-    y = np.minimum(heights(one.t, one.density, decades=axes.decades), axes.top)
-    # Zero has no logarithm; no mass is there that could be drawn.
-    shown = x > 0 if axes.decades else np.full(len(x), True)
-    return (np.log10(x[shown]) if axes.decades else x), y[shown]
-
-
-def _spectrum_picture(found: list[Drawn], axes: Any) -> "Picture":
-    from reshuffle import plotting
-
-    picture = plotting.figure(6.8, 4.2)
-    ax = picture.add_subplot()
-    for one in found:
-        plotting.spectrum_curve(
-            one.law,
-            label=one.label,
-            eigenvalues=one.eigenvalues,
-            colour=one.colour,
-            decades=axes.decades,
-            ax=ax,
-        )
-    if axes.top:
-        ax.set_ylim(0, 1.2 * axes.top)
-    ax.legend(frameon=False, fontsize=9)
-    return picture
+    problem = rs.gaussian(max(batches, round(sample / aspect)), sample, seed=seed)
+    scheme = rs.RandomReshuffling(batches=batches) if batches > 1 else rs.FullBatch()
+    rates = rs.Epoch(problem, scheme, alpha / batches).decay_rates
+    return np.sort(np.concatenate([rates, np.zeros(sample - len(rates))]))

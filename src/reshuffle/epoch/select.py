@@ -410,15 +410,20 @@ def choice_of_samples(problem: LeastSquares) -> Choice:
     return Choice(f"the mean over orders (rows read {passes} times so far)", (Method("cavity"), *others))
 
 
-def mean_of_samples(
-    problem: LeastSquares, scheme: Scheme, scaled_step: float, accuracy: Accuracy
-) -> tuple[MeanMap, Blocks]:
-    """The mean map of shuffled samples that are read in chunks, and rows that replace all of them."""
+def require_cavity(accuracy: Accuracy) -> None:
+    """Refuse other methods for shuffled samples that are read in chunks."""
     if accuracy.method not in ("auto", "cavity"):
         raise UnsupportedError(
             f'method must be "auto" or "cavity" for shuffled samples that are read in chunks, but it is '
             f"{accuracy.method!r}; {_NEEDS_ALL}."
         )
+
+
+def mean_of_samples(
+    problem: LeastSquares, scheme: Scheme, scaled_step: float, accuracy: Accuracy
+) -> tuple[MeanMap, Blocks]:
+    """The mean map of shuffled samples that are read in chunks, and rows that replace all of them."""
+    require_cavity(accuracy)
     n = problem.n
     if not are_alike(scheme.sizes(n) / scheme.step_divisors(n)):
         raise UnsupportedError(

@@ -1,6 +1,5 @@
-"""Tabs and answers as data, and an answer as what the browser is sent; every text is escaped."""
+"""Answers and their charts as data, and an answer as what the browser is sent; every text is escaped."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -8,53 +7,69 @@ from typing import Any
 from htmltools import Tag, TagList, tags
 
 from reshuffle.errors import Worded
-from reshuffle.page.charts import Chart
-from reshuffle.page.inputs import Input
+from reshuffle.page.tabs import Tab
 
 LINES = "The Python lines that compute this"
 """Title of the program that every answer has."""
-GREW = 1e100
-"""A test error beyond this diverges."""
 _WORDS = {"batch_size": "the batch size", "critical_step": "the largest step that converges"}
 """Arguments of the library in the words of the page."""
 
 
 @dataclass(frozen=True)
-class Tab:
-    """A tab of the page.
+class Axis:
+    """An axis of a chart: `key` heads its numbers in a file, `names` are the rows of a chart by category."""
+
+    label: str
+    key: str
+    is_log: bool = False
+    low: float | None = None
+    high: float | None = None
+    names: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Series:
+    """Numbers in a chart, as a line, bars (`x` are the cuts), dots or arrows from 0 to a weight."""
+
+    key: str
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    colour: str = "first"
+    kind: str = "line"
+    dash: str = ""
+    width: float = 2.0
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart that the browser draws.
 
     Attributes
     ----------
-    name, title, question, lead : str
-        In addresses, on the tab, as its heading, and two sentences on what one sees.
-    module : str
-        The module of `reshuffle.page` with its function `answer(values, stage, upload) -> Answer`, which is called
-        in another process. Stage 0 answers at once; each later one replaces it, until `Answer.is_final`.
-    inputs : list of Input
-    examples : dict
-        Values worth a look, by name; the other inputs have their defaults.
-    advice : str
-        What to try if an answer takes too long.
+    name, title, words : str
+        Of the files it is saved to; above it; and its main numbers in a sentence, for those who do not see it.
+    marks : list of (float, str)
+        Places on the horizontal axis with a line and a word each.
+    handle : str
+        The input that a handle on the horizontal axis moves, if any.
+    morph : (list of float, list of list of list of float), optional
+        Positions of the handle, and the heights of all lines of the first chart at each, to interpolate between.
+    frames : list of list of list of float, optional
+        The `x` of all series at every moment, for a play button; `moments` names them.
     """
 
     name: str
     title: str
-    question: str
-    lead: str
-    module: str
-    inputs: Sequence[Input]
-    advice: str = "try smaller numbers"
-    examples: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    @property
-    def defaults(self) -> dict[str, Any]:
-        """The values of all inputs as the page opens."""
-        return {one.name: one.default for one in self.inputs}
-
-    @property
-    def keys(self) -> dict[str, Input]:
-        """The inputs that an address holds, by their names there."""
-        return {f"{self.name}_{one.name}": one for one in self.inputs if one.kind != "file"}
+    words: str
+    x: Axis
+    y: Axis
+    series: Sequence[Series]
+    marks: Sequence[tuple[float, str]] = ()
+    handle: str = ""
+    morph: tuple[Sequence[float], Sequence[Sequence[Sequence[float]]]] | None = None
+    frames: Sequence[Sequence[Sequence[float]]] = ()
+    moments: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -72,17 +87,12 @@ class Answer:
 
     Attributes
     ----------
-    sentence, setting : str
-        The answer itself, and the inputs that it belongs to, in words.
-    note : str
-        How it was computed, if that is not all there is to know: a stand-in, an estimate.
-    facts : dict
-        A few numbers with their names.
+    sentence, setting, note : str
+        The answer itself, the inputs that it belongs to, and how it was computed if that is a stand-in.
+    facts, programs : dict
+        A few numbers with their names, and programs to copy, by title.
     remarks : list of str
         Paragraphs.
-    charts, tables : lists
-    programs : dict
-        Programs to copy, by title.
     offers, chosen : dict
         Names of columns that the data offer to inputs, and what was chosen among them where nothing was requested.
     is_final, is_refusal : bool
@@ -116,24 +126,6 @@ def refusal(error: Exception | str, **given: Any) -> Answer:
     if first.isalpha() and len(first) > 1:
         text = text[0].upper() + text[1:]
     return Answer(text, is_refusal=True, **given)
-
-
-def number(value: float, digits: int = 4) -> str:
-    """Return a number for people, or words for what is none.
-
-    >>> number(0.512345), number(math.inf), number(math.nan)
-    ('0.5123', 'diverges', 'not known')
-    """
-    from reshuffle._uncertainty import significant
-
-    if math.isnan(value):
-        return "not known"
-    return significant(value, digits) if value < GREW else "diverges"
-
-
-def count(value: float, what: str) -> str:
-    """Return a number of things in words: 1 epoch, 2 epochs."""
-    return f"{value:g} {what}{'s' * (value != 1)}"
 
 
 def message(answer: Answer, tab: Tab) -> dict[str, Any]:

@@ -14,12 +14,11 @@ from shiny import App, Inputs, Outputs, Session, reactive
 from starlette.requests import Request
 
 from reshuffle import __version__
-from reshuffle.page import free_laws, limit, own_data, shuffling
-from reshuffle.page.answers import Answer, Tab, message, refusal
+from reshuffle.page.answers import Answer, message, refusal
 from reshuffle.page.inputs import LARGEST_FILE, read
+from reshuffle.page.tabs import LIMIT, OWN_DATA, TABS, Tab
 from reshuffle.page.workers import Pool
 
-TABS = {module.TAB.name: module.TAB for module in (limit, own_data, shuffling, free_laws)}
 SETTLED = 0.35
 """Seconds without a new question after which a thorough answer is begun."""
 _LONGEST_NAME = 60
@@ -35,7 +34,7 @@ _FILES = HTMLDependency(
 def application(quick: Pool, thorough: Pool) -> App:
     """Return the page; first stages are computed by one pool, all others by another."""
 
-    def server(inputs: Inputs, _outputs: Outputs, session: Session) -> None:
+    def server(inputs: Inputs, _: Outputs, session: Session) -> None:
         serve_session(inputs, session, quick, thorough)
 
     return App(page, server, bookmark_store="url")
@@ -58,7 +57,7 @@ def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool)
     Later stages end with the next question.
     """
     newest: Question | None = None
-    asked: Question | None = None
+    begun: Question | None = None
     last_tab = ""
 
     async def show(question: Question, answer: Answer, *, is_late: bool = False) -> None:
@@ -83,8 +82,8 @@ def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool)
 
     @reactive.calc
     def question() -> Question:
-        tab = TABS.get(inputs.tab(), limit.TAB)
-        return Question(tab, *current(tab), upload() if tab is own_data.TAB else None)
+        tab = TABS.get(inputs.tab(), LIMIT)
+        return Question(tab, *current(tab), upload() if tab is OWN_DATA else None)
 
     @reactive.extended_task
     async def first(question: Question) -> tuple[Question, Answer]:
@@ -98,14 +97,14 @@ def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool)
 
     @reactive.effect
     async def _() -> None:
-        nonlocal newest, asked
+        nonlocal newest, begun
         found = question()
         if found is not newest:
             newest = found
             later.cancel()
             await session.send_custom_message("busy", {"tab": found.tab.name})
-        if first.status() != "running" and asked is not found:
-            asked = found
+        if first.status() != "running" and begun is not found:
+            begun = found
             if found.errors:
                 await show(found, refusal(" ".join(found.errors)))
             else:
@@ -132,7 +131,7 @@ def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool)
     @reactive.event(inputs.example)
     def _() -> None:
         # The link that resets all inputs is an example without a name.
-        tab = TABS.get(inputs.tab(), limit.TAB)
+        tab = TABS.get(inputs.tab(), LIMIT)
         values = tab.defaults | dict(tab.examples.get(str(inputs.example()), {}))
         for key, one in tab.keys.items():
             session.send_input_message(key, one.update(key, values[one.name]))
@@ -145,17 +144,17 @@ def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool)
         if newest is not None:
             await session.send_custom_message("stopped", {"tab": newest.tab.name})
 
-    # After the question has been asked, which the browser may rely on.
+    # After the question has been taken up, which the browser may rely on.
     @reactive.effect(priority=-1)
     @reactive.event(inputs.settled)
     async def _() -> None:
         # The address has what differs from the defaults; from another tab one can go back.
         nonlocal last_tab
-        kept = {"tab"}
+        shown = {"tab"}
         for tab in TABS.values():
             values, _ = current(tab)
-            kept |= {key for key, one in tab.keys.items() if values[one.name] != one.default}
-        session.bookmark.exclude = [str(name) for name in dir(inputs) if name not in kept]
+            shown |= {key for key, one in tab.keys.items() if values[one.name] != one.default}
+        session.bookmark.exclude = [str(name) for name in dir(inputs) if name not in shown]
         is_new = last_tab not in ("", inputs.tab()) and not inputs.settled()["back"]
         last_tab = inputs.tab()
         url = await session.bookmark.get_bookmark_url() or "?"
@@ -201,10 +200,10 @@ def restored(query: str) -> tuple[str, dict[str, dict[str, Any]], list[str]]:
         found = {one.name: given[key] for key, one in tab.keys.items() if key in given}
         values[tab.name], wrong = read(tab.inputs, found)
         errors += wrong
-    chosen = given.get("tab", limit.TAB.name)
+    chosen = given.get("tab", LIMIT.name)
     if not isinstance(chosen, str) or chosen not in TABS:
         errors.append(f"The tab must be one of {', '.join(TABS)}.")
-        chosen = limit.TAB.name
+        chosen = LIMIT.name
     return chosen, values, errors
 
 

@@ -3,53 +3,22 @@
 import keyword
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from reshuffle import free, plotting
 from reshuffle.errors import ArgumentError
-from reshuffle.page.answers import LINES, Answer, Tab, Table, number
-from reshuffle.page.charts import Axis, Chart, Series, bars, density_axis, line, numbers
-from reshuffle.page.inputs import Input
+from reshuffle.free import parser
+from reshuffle.page.answers import LINES, Answer, Axis, Chart, Series, Table
+from reshuffle.page.charts import bars, density_axis, line, number, numbers
 
-if TYPE_CHECKING:
-    from reshuffle.free import Expression
-
-TAB = Tab(
-    name="free",
-    title="Free",
-    question="Which law has this expression of random matrices?",
-    lead="Type an expression of free variables and the law of each. The curve is the law of the limit, computed "
-    "without any matrix; the bars are the eigenvalues of one.",
-    module="free_laws",
-    inputs=(
-        Input("expression", "Expression", "x + y - (x*y + y*x)/2", "text", longest=400,
-              help="Self-adjoint: + - * / ** and brackets."),
-        Input("laws", "Law of each variable", "x = mp(3, 0.1)\ny = mp(3, 0.1)", "text", longest=1000, lines=4,
-              help="A line each: mp(ratio, variance), sc(variance), poisson(rate, jump), projection(rank), "
-              "bernoulli(probability, low, high), arcsine(low, high), uniform(low, high), wachter(first, second), "
-              "kesten(degree), discrete([points], [weights]), affine(law, scale, shift)."),
-        Input("size", "Size of the matrix", 300, "range", 20, 800),
-        Input("seed", "Its seed", 0, "number", 0, 9999),
-        Input("moments", "Moments", 4, "range", 1, 8),
-    ),
-    advice="try a shorter expression, or one of lower degree",
-    examples={
-        "two mini-batches": {},
-        "anticommutator": {"expression": "x*y + y*x", "laws": "x = sc(1)\ny = sc(1)"},
-        "commutator": {"expression": "1j*(x*y - y*x)", "laws": "x = sc(1)\ny = poisson(1, 1)"},
-        "a compression": {"expression": "p*x*p", "laws": "p = projection(0.5)\nx = arcsine(-2, 2)"},
-        "a resolvent": {"expression": "(3 + x + y)**-1", "laws": "x = sc(1)\ny = bernoulli(0.5, -1, 1)"},
-    },
-)  # fmt: skip
 MOST_TERMS, HIGHEST_DEGREE, LARGEST_PENCIL = 60, 8, 24
 _QUICK_SIZE = 200
 
 
 def answer(values: Mapping[str, Any], stage: int, upload: None = None) -> Answer:
     """Return the eigenvalues of one matrix, of moderate size at stage 0; and after that the law as well."""
-    import numpy as np
-
-    from reshuffle import free, plotting
-
     definitions = [text.strip() for text in re.split(r"[\n;]", values["laws"]) if text.strip()]
     found = free.spectrum(_expression(values["expression"], definitions))
     size = values["size"] if stage else min(values["size"], _QUICK_SIZE)
@@ -76,11 +45,8 @@ def answer(values: Mapping[str, Any], stage: int, upload: None = None) -> Answer
     return Answer(sentence, setting, charts=[chart], programs={LINES: _program(values, definitions)}, **given)
 
 
-def _expression(text: str, definitions: list[str]) -> "Expression":
+def _expression(text: str, definitions: list[str]) -> free.Expression:
     """Parse what was typed; nothing of it is run as Python."""
-    from reshuffle import free
-    from reshuffle.free import parser
-
     if not text:
         raise ArgumentError("Expression", "not be empty", "it is", "try x*y + y*x")
     found = free.parse(text, **parser.parse_definitions(definitions))
@@ -125,9 +91,6 @@ def _of_law(found: Any, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]
 
 def _program(values: Mapping[str, Any], definitions: list[str]) -> str:
     """Return lines with the expression as it was typed, or parsed from text where a name is Python's own."""
-    from reshuffle import free
-    from reshuffle.free import parser
-
     given = parser.parse_definitions(definitions)
     kinds = "|".join(name for name in free.__all__ if name[0].isupper())
     laws = {name: re.sub(rf"\b({kinds})\(", r"free.\1(", repr(one)) for name, one in given.items()}

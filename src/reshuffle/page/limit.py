@@ -3,44 +3,20 @@
 import math
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from reshuffle.page.answers import LINES, Answer, Tab, count, number
-from reshuffle.page.charts import Axis, Chart, Series, bars, density_axis, line, numbers
-from reshuffle.page.inputs import Input
+import numpy as np
 
-if TYPE_CHECKING:
-    import reshuffle as rs
-    from reshuffle import asymptotics
-    from reshuffle._arrays import FloatArray
+import reshuffle as rs
+from reshuffle import asymptotics, plotting
+from reshuffle._arrays import FloatArray
+from reshuffle.page.answers import LINES, Answer, Axis, Chart, Series
+from reshuffle.page.charts import bars, count, density_axis, line, number, numbers
+from reshuffle.page.tabs import LIMIT
 
-TAB = Tab(
-    name="limit",
-    title="Without data",
-    question="What does mini-batch descent do, whatever the data?",
-    lead="Gaussian data with many rows and columns behave alike: the shape of the problem decides. Move a slider, "
-    "or the handle on the second chart, and see when to stop, how large the test error is and of what it is made, "
-    "and which step diverges.",
-    module="limit",
-    inputs=(
-        Input("aspect", "Shape, p / n", 1.5, "range", 0.1, 4.0, 0.05, help="Parameters per row."),
-        Input("noise", "Noise", 0.5, "range", 0.0, 2.0, 0.05,
-              help="Standard deviation of labels; the truth has length 1."),
-        Input("alpha", "Step, alpha", 0.2, "range", 0.02, 3.0, 0.02,
-              help="Each of B batches is visited with alpha / B."),
-        Input("batches", "Batches, B", 2, "range", 1, 8, help="1 is full-batch descent."),
-        Input("momentum", "Momentum", 0.0, "range", 0.0, 0.9, 0.05, help="Of the heavy ball, as in torch's SGD."),
-    ),
-    examples={
-        "the default": {},
-        "stop early": {"aspect": 1.0, "noise": 1.0, "alpha": 0.3},
-        "many batches": {"batches": 8, "alpha": 0.5},
-        "a step that diverges": {"alpha": 0.7},
-        "momentum": {"momentum": 0.8, "batches": 2, "alpha": 0.1},
-    },
-)  # fmt: skip
 LAST = 1000
-"""Epochs."""
+EPOCHS = sorted({round(LAST ** (k / 59)) for k in range(60)})
+"""Epochs of the first chart, evenly spaced on its axis: `np.unique(np.geomspace(1, LAST, 60).round())`."""
 _CLOSED = 2
 """Batches up to which the limit has a closed form, and a curve takes 0.05 s; with more, 0.3 to 0.9 s."""
 _ROWS, _ROWS_OF_MANY, _FEW_BATCHES = 100, 60, 4
@@ -66,12 +42,7 @@ def answer(values: Mapping[str, Any], stage: int, upload: None = None) -> Answer
     along the steps. Beyond the threshold a drawn problem is shown: integrals over a spectrum do not resolve what
     grows without bound.
     """
-    import numpy as np
-
-    import reshuffle as rs
-    from reshuffle import asymptotics, plotting
-
-    aspect, noise, alpha, batches, momentum = (values[one.name] for one in TAB.inputs)
+    aspect, noise, alpha, batches, momentum = (values[one.name] for one in LIMIT.inputs)
     is_closed = batches <= _CLOSED and not momentum
     threshold = _threshold(aspect, batches, momentum) if stage or is_closed else None
     is_beyond = threshold is not None and alpha >= threshold
@@ -91,13 +62,14 @@ def answer(values: Mapping[str, Any], stage: int, upload: None = None) -> Answer
         curve = asymptotics.learning_curve(aspect, alpha, batches, noise=noise)
         law = line(of_epoch, *plotting.spectrum_points(curve.spectrum), "second", key="", dash="")
         spectrum, program = [law] if batches > 1 else [], _LIMIT_PROGRAM.format_map(values)
-    risk, limit = curve.risk(_epochs()), float(curve.risk(math.inf).total)
+    risk, limit = curve.risk(EPOCHS), float(curve.risk(math.inf).total)
     if momentum and not stage:
         place = int(np.argmin(risk.total))
         best = rs.BestEpoch(float(risk.epochs[place]), float(risk.total[place]), math.nan)
     else:
         best = curve.best_epoch()
-    diverges = limit == math.inf or is_beyond
+    # With as many columns as rows the test error grows without bound although the run converges.
+    diverges = is_beyond or (threshold is None and limit == math.inf)
     facts = {
         "Best epoch": "never" if best.epoch == math.inf else f"{best.epoch:g}",
         "Test error there": number(best.risk),
@@ -138,15 +110,13 @@ def _sentence(best: "rs.BestEpoch", limit: float, threshold: float | None, diver
         return "This step diverges" + ("." if threshold is None else f"; stay below {number(threshold)}.")
     if best.epoch == math.inf:
         return f"Train for as long as you like: the test error falls to {number(best.risk)} in the end."
-    after = f"Trained for ever, it is {number(limit)}."
+    after = f"Trained for ever, it {'grows without bound' if limit == math.inf else f'is {number(limit)}'}."
     if best.epoch == 0:
         return f"Do not train at all: the test error is {number(best.risk)} before the first epoch. {after}"
     return f"Stop after {count(best.epoch, 'epoch')}, at a test error of {number(best.risk)}. {after}"
 
 
 def _drawn(aspect: float, noise: float, alpha: float, batches: int, momentum: float) -> "rs.Run":
-    import reshuffle as rs
-
     rows = _ROWS_OF_MANY if momentum or batches > _FEW_BATCHES else _ROWS
     problem = rs.gaussian(rows, max(1, round(aspect * rows)), noise=noise, seed=0)
     scheme = rs.RandomReshuffling(batches=batches) if batches > 1 else rs.FullBatch()
@@ -156,9 +126,6 @@ def _drawn(aspect: float, noise: float, alpha: float, batches: int, momentum: fl
 @lru_cache(maxsize=256)
 def _threshold(aspect: float, batches: int, momentum: float) -> float | None:
     """Return the smallest alpha that diverges: of the limit, or with momentum of the drawn problem."""
-    import reshuffle as rs
-    from reshuffle import asymptotics
-
     if not momentum:
         return float(asymptotics.critical_alpha(aspect, batches))
     if batches > _FEW_BATCHES:
@@ -167,19 +134,10 @@ def _threshold(aspect: float, batches: int, momentum: float) -> float | None:
     return batches * float(rs.critical_step(run.problem, run.scheme, momentum=momentum))
 
 
-@lru_cache(maxsize=1)
-def _epochs() -> "FloatArray":
-    import numpy as np
-
-    return np.unique(np.geomspace(1, LAST, 60).round())
-
-
 def _risk_chart(
     risk: "rs.Risk | asymptotics.LimitingRisk", best: "rs.BestEpoch", diverges: bool, setting: str
 ) -> Chart:
     """Return the test error and its parts along the epochs; on a logarithmic axis if it grows without bound."""
-    import numpy as np
-
     series = [
         line(label, risk.epochs, getattr(risk, key), colour, key=key, width=2.6 if key == "total" else 1.8)
         for key, (label, colour) in _PARTS.items()
@@ -206,13 +164,11 @@ def _steps_chart(
     aspect: float, noise: float, batches: int, momentum: float, threshold: float | None
 ) -> Chart:
     """Return the test error along the steps, with the threshold; and all curves of the first chart at each step."""
-    import numpy as np
-
     steps, parts = _curves(aspect, batches, momentum, threshold)
     # The noise scales one part alone, so that all noises share the curves.
     bias, variance, frozen, cross = parts * np.array([1.0, noise**2, 1.0, 1.0])[:, None, None]
     total = bias + variance + frozen + cross
-    stopped, ten = total.min(axis=1), total[:, np.argmin(np.abs(_epochs() - 10))]
+    stopped, ten = total.min(axis=1), total[:, EPOCHS.index(10)]
     series = [
         line("stopped in time", steps, stopped, "first"),
         line("after 10 epochs", steps, ten, "third"),
@@ -244,29 +200,21 @@ def _curves(
     aspect: float, batches: int, momentum: float, threshold: float | None
 ) -> "tuple[FloatArray, FloatArray]":
     """Return steps, and bias, variance, frozen and cross part of the risk (4, steps, epochs) at noise 1."""
-    import numpy as np
-
-    from reshuffle import asymptotics
-
     most = 0.985 * threshold if threshold is not None else 1.0
     size = _STEPS if batches <= _CLOSED or momentum else _STEPS_OF_MANY
     steps = np.geomspace(0.02, max(min(most, _LARGEST_STEP), 0.04), size)
     risks: list[Any] = []
     for alpha in steps.tolist():
         if momentum:
-            risks.append(_drawn(aspect, 1.0, alpha, batches, momentum).risk(_epochs()))
+            risks.append(_drawn(aspect, 1.0, alpha, batches, momentum).risk(EPOCHS))
         else:
-            risks.append(asymptotics.learning_curve(aspect, alpha, batches, noise=1.0).risk(_epochs()))
-    names, shape = ("bias", "variance", "frozen", "cross"), _epochs().shape
+            risks.append(asymptotics.learning_curve(aspect, alpha, batches, noise=1.0).risk(EPOCHS))
+    names, shape = ("bias", "variance", "frozen", "cross"), len(EPOCHS)
     return steps, np.array([[np.broadcast_to(getattr(one, name), shape) for one in risks] for name in names])
 
 
 def _spectrum_chart(aspect: float, alpha: float, spectrum: list[Series], setting: str) -> Chart:
     """Return the spectrum of one epoch with that of the full batch: how fast directions are learned."""
-    import numpy as np
-
-    from reshuffle import asymptotics, plotting
-
     points = plotting.spectrum_points(asymptotics.marchenko_pastur(aspect, alpha))
     series = [line("full batch", *points, "first", key="", dash="7 4"), *spectrum]
     ends = [np.array(one.x, dtype=float) for one in (series[-1], series[0])]

@@ -5,51 +5,19 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import pandas as pd
+
+import reshuffle as rs
+from reshuffle.cli import advise, reader
 from reshuffle.cli.console import InputError
-from reshuffle.page.answers import LINES, Answer, Tab, Table, number, refusal
-from reshuffle.page.charts import Axis, Chart, Series, framed, line
-from reshuffle.page.inputs import LARGEST_FILE, Input
+from reshuffle.page.answers import LINES, Answer, Axis, Chart, Series, Table, refusal
+from reshuffle.page.charts import framed, line, number
+from reshuffle.page.tabs import DRAWN, SETS
 
-if TYPE_CHECKING:
-    import reshuffle as rs
-    from reshuffle.cli.advise import Advice
-
-_DRAWN = "drawn"
-_SCIKIT_LEARN = {
-    "diabetes": ("Diabetes: 442 patients, progression after a year", "load_diabetes", "target"),
-    "breast-cancer": ("Breast cancer: 569 samples, benign or not", "load_breast_cancer", "target"),
-    "wine": ("Wine: 178 bottles, which of three growers", "load_wine", "target"),
-    "linnerud": ("Linnerud: 20 people, exercise and weight", "load_linnerud", "Weight"),
-}
-SETS = (_SCIKIT_LEARN if find_spec("sklearn") else {}) | {_DRAWN: ("Drawn: 200 rows, 20 columns", "", "y")}
-"""Data that need no file, by name: words, the function of scikit-learn that has them, and the usual target."""
-TAB = Tab(
-    name="data",
-    title="My data",
-    question="How should I train on my data?",
-    lead="Every row is left out in turn, for every batch size, learning rate and number of epochs at once, and "
-    "without training: that estimates the test error of each recipe on rows it has not seen.",
-    module="own_data",
-    inputs=(
-        Input("source", "Data", next(iter(SETS)), "select",
-              options={name: words for name, (words, *_) in SETS.items()} | {"upload": "The file I sent"}),
-        Input("file", "Send a CSV file", None, "file", help="With a line of names, at most "
-              f"{LARGEST_FILE >> 20} MB. It stays on this machine, and is deleted with this page."),
-        Input("target", "Target", "", "column", help="The column to be predicted."),
-        Input("leave_out", "Leave out", (), "columns"),
-        Input("categories", "Columns of categories", (), "columns",
-              help="Each category becomes a column of 0 and 1."),
-        Input("standardize", "Standardise the columns", True, "checkbox",
-              help="Divide each by its standard deviation."),
-        Input("epochs", "Longest training, epochs", 1000, "number", 1, 10_000),
-    ),
-    advice="send fewer rows, or leave out columns",
-    examples={words.partition(":")[0].lower(): {"source": name} for name, (words, *_) in SETS.items()},
-)  # fmt: skip
 MOST_CELLS, MOST_COLUMNS, MOST_ROWS = 1_000_000, 1000, 100_000
 _QUICK_BYTES = 600_000
 """Size of a file that is screened without being verified first: larger ones take too long for a first answer."""
@@ -64,8 +32,6 @@ _WORDS = {
 
 def answer(values: Mapping[str, Any], stage: int, upload: str | None = None) -> Answer:
     """Return a plan: at stage 0 screened, for small data; then verified by the leave-one-out of the run itself."""
-    from reshuffle.cli import advise, reader
-
     offers: dict[str, list[str]] = {}
     chosen: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -83,8 +49,12 @@ def answer(values: Mapping[str, Any], stage: int, upload: str | None = None) -> 
             offers = {"target": names, "leave_out": others, "categories": others}
             chosen = {"target": target}
             data = advise.read_for_advice(str(path), [target], leave_out, categories)
-            asked = {"epochs": values["epochs"], "standardize": values["standardize"], "verify": bool(stage)}
-            made = _planned(advise.Advice.of(replace(data, path=path.name), asked), values, bool(stage))
+            settings = {
+                "epochs": values["epochs"],
+                "standardize": values["standardize"],
+                "verify": bool(stage),
+            }
+            made = _planned(advise.Advice.of(replace(data, path=path.name), settings), values, bool(stage))
             return replace(made, offers=offers, chosen=chosen)
         except InputError as error:
             # The folder of the file is no part of its name.
@@ -99,11 +69,8 @@ def _source(name: str, upload: str | None, folder: Path) -> Path:
             raise InputError("Send a CSV file first: an address does not bring files back.")
         require_modest_text(Path(upload))
         return Path(upload)
-    import pandas as pd
 
-    import reshuffle as rs
-
-    if name == _DRAWN:
+    if name == DRAWN:
         problem = rs.gaussian(200, 20, noise=1.0, seed=0)
         table = pd.DataFrame(problem.X, columns=[f"x{k}" for k in range(1, 21)]).assign(y=problem.y)
     else:
@@ -137,9 +104,7 @@ def require_modest_text(path: Path) -> None:
             raise InputError(f"{path.name} must have at most {most:,} {what}, but it has about {size:,}.")
 
 
-def _planned(advice: "Advice", values: Mapping[str, Any], verify: bool) -> Answer:
-    from reshuffle.cli import advise
-
+def _planned(advice: advise.Advice, values: Mapping[str, Any], verify: bool) -> Answer:
     plan, best, n, target = advice.plan, advice.plan.best, advice.plan.problem.n, advice.data.targets[0]
     shown = advise.answer(advice)
     (recommended, *remarks), visits = shown.remarks, -(-n // best.batch_size)
@@ -156,7 +121,7 @@ def _planned(advice: "Advice", values: Mapping[str, Any], verify: bool) -> Answe
         "Batch size": str(best.batch_size),
         "Learning rate": number(best.step, 3),
         "Epochs": str(best.epochs),
-        "Steps": f"{visits * best.epochs:,}, {visits:,} per epoch",
+        "Steps in all": f"{best.epochs:,} × {visits:,} = {visits * best.epochs:,}",
         "Test error (mean square)": number(best.test_error),
     }
     title = "The recommendation, and what other choices would do"
@@ -174,14 +139,16 @@ def _planned(advice: "Advice", values: Mapping[str, Any], verify: bool) -> Answe
     )
 
 
-def _curves_chart(advice: "Advice") -> Chart:
+def _curves_chart(advice: advise.Advice) -> Chart:
     """Return the root mean square error on rows left out along the epochs, for some recipes."""
-    from reshuffle.cli.advise import curves
-
-    best, given = advice.plan.best, curves(advice)
+    best, given = advice.plan.best, advise.curves(advice)
     simple, least = math.sqrt(advice.plan.least_squares.mean_square), math.sqrt(best.test_error)
     colours = ("first", "second", "third", "fourth")
-    series = [line(one.label, one.x, one.y, colour) for one, colour in zip(given, colours, strict=False)]
+    # Short: on a phone the legend stays in sight with its chart.
+    labels = [one.label.partition(":")[0].replace("learning rate", "rate") for one in given]
+    series = [
+        line(label, one.x, one.y, colour) for label, one, colour in zip(labels, given, colours, strict=False)
+    ]
     level = [simple] * len(given[0].x)
     series.append(line("least squares", given[0].x, level, "grey", dash="1 4"))
     series.append(Series("", "", [best.epochs], [least], "first", "dots", width=5))
@@ -198,10 +165,8 @@ def _curves_chart(advice: "Advice") -> Chart:
     )
 
 
-def _choices_chart(plan: "rs.Plan") -> Chart:
+def _choices_chart(plan: rs.Plan) -> Chart:
     """Return the least error of every batch size and learning rate."""
-    import numpy as np
-
     roots, steps = np.sqrt(plan.errors.min(axis=-1)), plan.safe_steps[plan.best.place[0]]
     colours, series = ("first", "second", "third", "fourth", "fifth", "grey"), []
     for place, (size, row) in enumerate(zip(plan.batch_sizes, roots, strict=True)):
@@ -220,12 +185,10 @@ def _choices_chart(plan: "rs.Plan") -> Chart:
     return Chart("choices", "What other choices cost", words, x, y, series)
 
 
-def _programs(advice: "Advice", values: Mapping[str, Any], verify: bool) -> dict[str, str]:
+def _programs(advice: advise.Advice, values: Mapping[str, Any], verify: bool) -> dict[str, str]:
     """Return programs that train as recommended, and the lines that compute the plan; all of them read the data."""
-    from reshuffle.cli.advise import reading_lines
-
-    first, *others = reading_lines(advice.data)
-    if values["source"] == _DRAWN:
+    first, *others = advise.reading_lines(advice.data)
+    if values["source"] == DRAWN:
         first = (
             "import reshuffle as rs\n\nproblem = rs.gaussian(200, 20, noise=1.0, seed=0)\n"
             'table = pd.DataFrame(problem.X, columns=[f"x{k}" for k in range(1, 21)]).assign(y=problem.y)'

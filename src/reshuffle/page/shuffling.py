@@ -2,44 +2,21 @@
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from reshuffle.page.answers import GREW, LINES, Answer, Tab, Table, count, number
-from reshuffle.page.charts import Axis, Chart, Series, framed, line, numbers
-from reshuffle.page.inputs import Input
+import numpy as np
 
-if TYPE_CHECKING:
-    from reshuffle._arrays import FloatArray
+import reshuffle as rs
+from reshuffle._arrays import FloatArray
+from reshuffle.page.answers import LINES, Answer, Axis, Chart, Series, Table
+from reshuffle.page.charts import GREW, count, framed, line, number, numbers
+from reshuffle.simulation import single_run_risks
 
-TAB = Tab(
-    name="shuffle",
-    title="How do I shuffle?",
-    question="Does it matter how I shuffle?",
-    lead="Seven ways to visit the rows, on one problem and with the same step. The mean over all orders is exact; "
-    "a single run has the spread of its own order on top, and that is the price of not taking all rows at once.",
-    module="shuffling",
-    inputs=(
-        Input("rows", "Rows, n", 60, "range", 12, 120),
-        Input("columns", "Columns, p", 20, "range", 2, 120),
-        Input("noise", "Noise", 1.0, "range", 0.0, 2.0, 0.05),
-        Input("batches", "Batches, B", 4, "range", 2, 6, help="Steps per epoch."),
-        Input("alpha", "Step, alpha", 0.5, "range", 0.05, 4.0, 0.05, help="Each of B visits takes alpha / B."),
-        Input("epochs", "Epochs", 20, "range", 1, 100),
-        Input("seed", "Seed of the problem", 0, "number", 0, 9999),
-    ),
-    advice="take fewer rows, columns or batches",
-    examples={
-        "the default": {},
-        "large steps": {"alpha": 1.5},
-        "more columns than rows": {"rows": 40, "columns": 80, "alpha": 0.3},
-        "no noise": {"noise": 0.0, "alpha": 1.0},
-    },
-)  # fmt: skip
 SCHEMES = {
-    "samples reshuffled": "SampleReshuffling",  # torch's shuffle=True
+    "samples reshuffled": "SampleReshuffling",
     "batches reshuffled": "RandomReshuffling",
     "shuffled once": "ShuffleOnce",
-    "never shuffled": "Cyclic",  # torch's shuffle=False
+    "never shuffled": "Cyclic",
     "batches drawn": "WithReplacement",
     "samples drawn": "SampleWithReplacement",
     "fresh subsets": "SampleSubsets",
@@ -69,11 +46,6 @@ _SMALL, _FEW_BATCHES = 60, 4
 
 def answer(values: Mapping[str, Any], stage: int, upload: None = None) -> Answer:
     """Return mean, spread and price of each scheme: by simulation at stage 0, then exactly, with thresholds."""
-    import numpy as np
-
-    import reshuffle as rs
-    from reshuffle.simulation import single_run_risks
-
     n, alpha, epochs, batches = (values[name] for name in ("rows", "alpha", "epochs", "batches"))
     problem = rs.gaussian(n, values["columns"], noise=values["noise"], seed=values["seed"])
     size, remarks = -(-n // batches), [_NOISE]
@@ -106,6 +78,7 @@ def answer(values: Mapping[str, Any], stage: int, upload: None = None) -> Answer
         name: single_run_risks(problem, scheme, alpha=alpha, epochs=when, runs=_RUNS)
         for name, scheme in every.items()
     }
+    lines = "\n".join(f'    "{name}": rs.{kind}(batch_size={size}),' for name, kind in SCHEMES.items())
     shown = (_FULL, "samples reshuffled", "never shuffled", "samples drawn")
     return Answer(
         _sentence({name: row["total"] for name, row in rows.items()}),
@@ -116,7 +89,7 @@ def answer(values: Mapping[str, Any], stage: int, upload: None = None) -> Answer
         remarks,
         _charts(risks, when),
         [_table(rows, epochs)],
-        {LINES: _PROGRAM.format(size=size, accuracy=_ACCURACY, **values)},
+        {LINES: _PROGRAM.format(schemes=lines, accuracy=_ACCURACY, **values)},
         is_final=bool(stage),
     )
 
@@ -136,8 +109,6 @@ def _sentence(totals: Mapping[str, float]) -> str:
 
 def _charts(risks: "Mapping[str, FloatArray]", epochs: "FloatArray") -> list[Chart]:
     """Return single runs scattered around their mean, epoch by epoch; and the means along the epochs."""
-    import numpy as np
-
     names, runs = list(risks), np.array([*risks.values()])
     means = runs.mean(axis=2)
     ends = ", ".join(
@@ -192,14 +163,8 @@ import reshuffle as rs
 from reshuffle.simulation import single_run_risks
 
 problem = rs.gaussian({rows}, {columns}, noise={noise:g}, seed={seed})
-schemes = {{
-    "samples reshuffled": rs.SampleReshuffling(batch_size={size}),     # torch's shuffle=True
-    "batches reshuffled": rs.RandomReshuffling(batch_size={size}),
-    "shuffled once": rs.ShuffleOnce(batch_size={size}),
-    "never shuffled": rs.Cyclic(batch_size={size}),                    # torch's shuffle=False
-    "batches drawn": rs.WithReplacement(batch_size={size}),
-    "samples drawn": rs.SampleWithReplacement(batch_size={size}),
-    "fresh subsets": rs.SampleSubsets(batch_size={size}),
+schemes = {{  # torch's shuffle=True is "samples reshuffled", and shuffle=False "never shuffled"
+{schemes}
 }}
 found = rs.compare_schemes(problem, schemes, alpha={alpha:g}, epochs={epochs}, rtol={accuracy:g}, thresholds=False)
 print(found)

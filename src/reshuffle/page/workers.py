@@ -19,7 +19,8 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from reshuffle.page.answers import Answer, Tab, refusal
+from reshuffle.page.answers import Answer, refusal
+from reshuffle.page.tabs import Tab
 
 LONGEST, LONGEST_OF_MANY = 60.0, 15.0
 """Seconds that an answer may take, and may take while others wait for a process."""
@@ -180,7 +181,7 @@ def main() -> None:
 
     threading.Thread(target=listen, daemon=True).start()
     # What every answer needs is imported before the first question.
-    for name in ("asymptotics", "planning"):
+    for name in ("page.limit", "planning"):
         import_module(f"reshuffle.{name}")
     while True:
         answers.write(_packed(answer(*questions.get())))

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.linalg
@@ -31,6 +32,10 @@ _UNLIKELY = 0.01
 """Probability of a run that is as far away, below which a fit is not plausible."""
 _SINGLE_PRECISION = 1e-5
 """Relative to the predictions: what is off by less may be so because training was done in single precision."""
+_QUICK = 3e9
+"""Operations that the spread of single runs may take exactly; it is drawn to some per cent beyond that."""
+_SPREADS: WeakKeyDictionary[Run, dict[float, tuple[Answer, FloatArray]]] = WeakKeyDictionary()
+"""Spreads of the runs that were explained, by epoch."""
 _MANY, _CONVERGED = 100.0, 1e-8
 """Epochs after which the fixed point costs less than following them, and what is left of the start there."""
 
@@ -87,23 +92,10 @@ class SpreadTest:
 def _spread_test(run: Run, epochs: float, noise: FloatArray, fit: FloatArray) -> SpreadTest:
     """Test of the distance of a fit (p,) from the mean iterate, `noise` (p,), against the spread of single runs."""
     reduction, n, largest = run.problem.reduction, run.problem.n, _largest(run)
-    eigenvalues = np.zeros(0)
-
-    def question() -> tuple[FloatArray, FloatArray, ErrorKind]:
-        nonlocal eigenvalues
-        ends = epochs > _MANY and run.converges and run.stability().rate ** epochs < _CONVERGED
-        covariance = run.covariance(np.inf if ends else epochs)
-        if np.isfinite(covariance.factor).all():
-            fitted = reduction.fitted(covariance.factor)
-            eigenvalues = np.square(scipy.linalg.svdvals(fitted, check_finite=False)) / n
-        else:
-            eigenvalues = np.array([np.inf])
-        total, off = float(eigenvalues.sum()), float(covariance.error) * largest**2
-        with np.errstate(divide="ignore", invalid="ignore"):
-            error = np.where(off == 0, 0.0, np.minimum(off / (2 * np.sqrt(total)), np.sqrt(off)))
-        return np.asarray(np.sqrt(total)), error, covariance.error_kind
-
-    expected = ask(question)
+    known = _SPREADS.setdefault(run, {})
+    if epochs not in known:
+        known[epochs] = _spread(run, epochs, largest)
+    expected, eigenvalues = known[epochs]
     distance, size = (float(np.sqrt(reduction.squares(vector) / n)) for vector in (noise, fit))
     if not expected.is_known:
         return SpreadTest(distance, expected, np.nan, np.nan, np.nan)
@@ -116,6 +108,29 @@ def _spread_test(run: Run, epochs: float, noise: FloatArray, fit: FloatArray) ->
     freedom, chi_square = total / scale, distance**2 / scale
     chance = 1.0 if is_near else float(scipy.special.gammaincc(freedom / 2, chi_square / 2))
     return SpreadTest(distance, expected, chi_square, freedom, chance)
+
+
+def _spread(run: Run, epochs: float, largest: float) -> tuple[Answer, FloatArray]:
+    """The root mean square distance of single runs from their mean, and the eigenvalues of X C X' / n."""
+    reduction, eigenvalues = run.problem.reduction, np.zeros(0)
+    accuracy = replace(run.accuracy, budget=min(run.accuracy.budget, _QUICK))
+    quick = Run(run.problem, run.scheme, run.recipe, run.start, accuracy)
+
+    def question() -> tuple[FloatArray, FloatArray, ErrorKind]:
+        nonlocal eigenvalues
+        ends = epochs > _MANY and run.converges and run.stability().rate ** epochs < _CONVERGED
+        covariance = quick.covariance(np.inf if ends else epochs)
+        if np.isfinite(covariance.factor).all():
+            fitted = reduction.fitted(covariance.factor)
+            eigenvalues = np.square(scipy.linalg.svdvals(fitted, check_finite=False)) / run.problem.n
+        else:
+            eigenvalues = np.array([np.inf])
+        total, off = float(eigenvalues.sum()), float(covariance.error) * largest**2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            error = np.where(off == 0, 0.0, np.minimum(off / (2 * np.sqrt(total)), np.sqrt(off)))
+        return np.asarray(np.sqrt(total)), error, covariance.error_kind
+
+    return ask(question), eigenvalues
 
 
 def _largest(run: Run) -> float:

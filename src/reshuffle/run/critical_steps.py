@@ -46,7 +46,7 @@ from reshuffle.run import critical_polynomials
 from reshuffle.run.critical_polynomials import BUDGET
 from reshuffle.run.mean_square import is_stable
 from reshuffle.run.trajectory import AffineTrajectory
-from reshuffle.schemes import base
+from reshuffle.schemes import FullBatch, RandomReshuffling, base
 from reshuffle.schemes.base import Scheme, Shuffle
 
 GROWTH, COARSE_GROWTH = 1.02, 1.1
@@ -182,7 +182,11 @@ def critical_step(
     >>> bool(0 < step.error < 0.1 * step), step.error_kind
     (True, 'confidence 99%')
     """
-    problem, scheme = base.fitted(checked_problem(problem), scheme)
+    given, whole = checked_problem(problem), base.scheme_of(scheme)
+    if given.stream is not None and whole.with_independent_steps is not whole and not mean_square:
+        recipe_given = {"penalty": penalty, "momentum": momentum, "nesterov": nesterov}
+        return _of_dealt_samples(given, whole, unpenalized=unpenalized, **recipe_given)
+    problem, scheme = base.fitted(given, whole)
     scheme = base.without_stages(scheme, "the critical step")
     made = recipe.checked(1.0, None, penalty, momentum, 1, nesterov, unpenalized, problem.p)
     _arrays.flag("mean_square", mean_square)
@@ -414,10 +418,12 @@ def _drawn_square(at_rest: AffineTrajectory) -> RateAt:
     return rate
 
 
-def screened_rate(problem: LeastSquares, scheme: Scheme, made: Recipe) -> Rate | None:
+def screened_rate(
+    problem: LeastSquares, scheme: Scheme, made: Recipe, operations: float = AT_ONCE
+) -> Rate | None:
     """Rate of the mean iterate at a constant step from a few drawn orders, in a fraction of a second.
 
-    None where the mean is taken over all orders, or where already a few of them take longer.
+    None where the mean is taken over all orders, or where already a few of them take more operations.
     """
     if scheme.has_stages or scheme.shuffle is not Shuffle.EVERY_EPOCH or not made.is_constant:
         return None
@@ -428,7 +434,7 @@ def screened_rate(problem: LeastSquares, scheme: Scheme, made: Recipe) -> Rate |
     at_rest = AffineTrajectory(problem, scheme, plain, np.zeros((problem.p, 1)), _ALL_ORDERS)
     if at_rest.space.dimension == 0 or step == 0 or not _is_drawn(at_rest, of_square=False):
         return None
-    if _drawn(_with_step(at_rest, step)).flops > AT_ONCE:
+    if _drawn(_with_step(at_rest, step)).flops > operations:
         return None
     return _drawn_rate(at_rest, made.is_plain and scheme.is_symmetric)(step)
 
@@ -530,6 +536,20 @@ def _contracting_start(run: AffineTrajectory) -> float:
     inverse = 1 / base.contracting_step(run.scheme, run.problem.n, run.blocks) if space.dimension else 0.0
     inverse = inverse * space.scale * space.scale + run.recipe.penalty / 2
     return (0.01 if run.recipe.momentum else 1.0) / inverse * (1 - 1e-9)
+
+
+def _of_dealt_samples(problem: LeastSquares, scheme: Scheme, **options: Any) -> CriticalStep:
+    """Critical step of shuffled samples that are read in chunks: one pass deals them into batches at random.
+
+    Orders of these batches are drawn. Another deal changes what batching does to the step by a share of about
+    sqrt(2 / B), three times which is added to the error.
+    """
+    batches = scheme.steps(problem.n)
+    dealt = np.array_split(np.random.default_rng(0).permutation(problem.n), batches)
+    found = critical_step(problem, RandomReshuffling(batches=dealt), **options)
+    by_batching = abs(found - critical_step(problem, FullBatch(), **options))
+    error = found.error + 3 * math.sqrt(2 / batches) * by_batching
+    return CriticalStep(found, error, weakest(found.error_kind, "estimate"), found.advice)
 
 
 def _linear_critical_step(problem: LeastSquares, scheme: Scheme) -> float:

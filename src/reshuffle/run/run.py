@@ -27,6 +27,7 @@ from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
 from reshuffle.run.modes import Epoch, ModesTrajectory, RiskInterval, two_batch_interval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
 from reshuffle.run.stopping import BestEpoch
+from reshuffle.run.streamed_samples import StreamedSamples
 from reshuffle.run.trajectory import AffineEpoch, AffineTrajectory, Risk
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
@@ -207,9 +208,15 @@ class Run:
         wanted = select.for_every_visit(self.accuracy) if self._is_symmetric else self.accuracy
         return AffineTrajectory(self.problem, self.scheme, self.recipe, columns(self.start), wanted)
 
-    @property
+    @cached_property
     def _engine(self) -> AffineTrajectory | ModesTrajectory:
-        return self._affine if self._modes is None else self._modes
+        """The mean iterate."""
+        if self._modes is not None:
+            return self._modes
+        if self.problem.stream is None or self.scheme.unit is not base.Unit.SAMPLE:
+            return self._affine if self._of is None else self._of[0]._engine.output(self._of[1])
+        # Second moments need the samples one by one, and refuse these.
+        return StreamedSamples(self.problem, self.scheme, self.recipe, columns(self.start), self.accuracy)
 
     @cached_property
     def _unaveraged(self) -> "Run":
@@ -226,7 +233,11 @@ class Run:
         """The rate of a mean iterate that diverges, by a few drawn orders; None if it may converge, or is exact."""
         if self._of is not None:
             return self._of[0].divergence
-        rate = screened_rate(self.problem, self.scheme, self.recipe)
+        return self.screened(_budget.AT_ONCE)
+
+    def screened(self, operations: float) -> Rate | None:
+        """The `divergence`, where the fewest draws take no more than so many operations."""
+        rate = screened_rate(self.problem, self.scheme, self.recipe, operations)
         return rate if rate is not None and (rate.least >= 1 or rate.value >= _FAR_BEYOND) else None
 
     def has_diverged(self, epochs: FloatArray) -> BoolArray:

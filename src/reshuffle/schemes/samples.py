@@ -82,6 +82,12 @@ class SampleReshuffling(ShuffledUnits):
     unit = Unit.SAMPLE
     most_alone = math.inf
 
+    @property
+    def with_independent_steps(self) -> Scheme:
+        made = SampleWithReplacement(batch_size=1)
+        vars(made).update(batches=self.batches, batch_size=self.batch_size, drop_last=self.drop_last)
+        return made
+
     def _visit_compressed(self, compressed: CompressedRows, first_rows: IntArray | None) -> None:
         # Samples are read anew, in chunks, where there is a source; which rows meet is drawn in every epoch.
         if first_rows is None:

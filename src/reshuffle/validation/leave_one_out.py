@@ -50,6 +50,8 @@ _FOLDS = 10
 """Into which rows are cut where they cannot be left out one by one."""
 _SOME = 10_000
 """Rows that know the test error to a percent of itself or so."""
+_OF_STANDARD_ERROR = 0.1
+"""Error of an answer, relative to its standard error, below which there is no need for a better formula."""
 _PATIENCE = 10
 """Seconds or so that a formula may take where folds are quicker."""
 _CALLS = 500
@@ -215,7 +217,9 @@ class RowsLeftOut:
 
     @cached_property
     def _relaxed(self) -> "RowsLeftOut":
-        return RowsLeftOut(self.run.relaxed, self.centred)
+        made = RowsLeftOut(self.run.relaxed, self.centred)
+        made.run.divergence = self.run.divergence
+        return made
 
     def _at_start(self, rows: IntArray) -> LeaveOneOut:
         """Leave out rows of a run that has not begun."""
@@ -237,14 +241,32 @@ class RowsLeftOut:
 
         With momentum, or where samples have several rows, runs that converge are left to folds then.
         """
-        first, leads = None, not self.run.recipe.momentum and self.run.scheme.rows_per_unit == 1
+        found: list[LeaveOneOut] = []
         for formula in self._formulas:
             given = self._by_formula(epochs, chosen, formula)
-            if given is not None and (np.isfinite(given.error) | np.isinf(given.mean_square)).all():
+            if given is None:
+                continue
+            enough = np.inf if formula.is_preferred else _OF_STANDARD_ERROR * given.standard_error
+            is_known = np.isfinite(given.error) & (given.error <= enough)
+            if (is_known | np.isinf(given.mean_square)).all():
                 return given
-            first = first or given
-            leads = leads or (isinstance(formula.rows, LeftOutRows) and formula.rows.modes.largest > 1)
-        return first if first is not None and leads else self._by_runs(epochs, chosen)
+            found.append(given)
+        with np.errstate(invalid="ignore"):
+            sizes = [np.max(given.error / given.standard_error, initial=0.0) for given in found]
+        leads = not self.run.recipe.momentum and self.run.scheme.unit is Unit.SAMPLE
+        if found and (leads or np.isfinite(sizes).any() or self._diverges):
+            return found[int(np.argmin(np.nan_to_num(sizes, nan=np.inf)))]
+        # Before ten runs, a second more is spent on finding out whether there is anything to compute.
+        if self.run.divergence is None and (growth := self.run.screened(A_SECOND)) is not None:
+            self.run.divergence = growth
+            return self._of_divergent_run(epochs, chosen)
+        return self._by_runs(epochs, chosen)
+
+    @property
+    def _diverges(self) -> bool:
+        """True if the mean map of a formula grows."""
+        maps = (formula.rows for formula in self._formulas if isinstance(formula.rows, LeftOutRows))
+        return any(rows.modes.largest > 1 for rows in maps)
 
     @cached_property
     def _formulas(self) -> list[Formula]:
@@ -296,7 +318,12 @@ class RowsLeftOut:
         patience = min(self.run.accuracy.budget, _PATIENCE * A_SECOND)
         numbers = 8.0 * len(training.roots) ** 2 * (1 + batches)
         affordable = fits_in_memory(batches, numbers) and lattice.walk_operations <= patience
-        return [lattice.by_size()] if affordable else []
+        if affordable:
+            return [lattice.by_size()]
+        if sum(map(len, training.partition)) < training.n or self.centred:
+            return []
+        units = Training(self.run, training.scheme, self._factors, as_units=True)
+        return [shuffled_samples.CavityUpdates(units).formula()]
 
     def _shuffled(self, training: Training) -> list[Formula]:
         """The cavity equation; affordable drawn orders before it where what it neglects is not small."""
@@ -320,8 +347,9 @@ class RowsLeftOut:
         knows = cavity is not None and not cavity.overshoots
         patience = A_SECOND if knows else min(accuracy.budget, _PATIENCE * A_SECOND)
         if orders := shuffled_samples.affordable_orders(training, patience):
+            found = [replace(each, is_preferred=cavity.is_small) for each in found if cavity is not None]
             found.append(shuffled_samples.DrawnOrders(training, orders, accuracy.seed).formula())
-        return found if cavity is None or cavity.is_small else found[::-1]
+        return found
 
     def _by_formula(self, epochs: FloatArray, rows: IntArray, formula: Formula) -> LeaveOneOut | None:
         """The result by a formula; None where decay rates of left-out runs are beyond all contours."""

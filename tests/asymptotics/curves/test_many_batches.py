@@ -1,0 +1,45 @@
+"""More batches than the equations are solved for: the expansion in 1/B against the equations, and against data."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import reshuffle as rs
+from reshuffle.asymptotics import BatchLaw, learning_curve
+
+# The package has a function of this name.
+MODULE = sys.modules["reshuffle.asymptotics.learning_curve"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("aspect", "alpha"), [(0.5, 0.5), (0.25, 2.0), (1.5, 0.5)])
+def test_the_expansion_is_within_its_error_of_the_equations(aspect, alpha, monkeypatch):
+    """From few batches to twelve, where both are cheap."""
+    monkeypatch.setattr(MODULE, "_EXPANDED", (3, 4, 6, 8))
+    epochs = [1, 5, 100]
+    exact = learning_curve(aspect, alpha, 12, noise=0.5).risk(epochs)
+    monkeypatch.setattr(MODULE, "MOST_BATCHES", 11)
+    expanded = learning_curve(aspect, alpha, 12, noise=0.5).risk(epochs)
+    assert exact.error_kind == "exact"
+    assert expanded.error_kind == "estimate"
+    assert (np.abs(expanded.total - exact.total) <= expanded.error).all()
+    assert (expanded.error < (0.1 if alpha == 2 else 1e-3) * exact.total).all()
+
+
+@pytest.mark.slow
+def test_a_thousand_batches_are_answered_with_an_error():
+    curve = learning_curve(0.5, 0.5, 1000, noise=0.5)
+    risk = curve.risk(10)
+    assert risk.error_kind == "estimate"
+    assert 0 < risk.error < 1e-6
+    assert curve.converges
+    # Batches of one row each: every row meets all others in random order.
+    problem = rs.gaussian(400, 200, noise=0.5, seed=0)
+    run = rs.descend(problem, rs.SampleReshuffling(batch_size=1), step=0.5 / 400)
+    assert run.risk(10).variance == pytest.approx(float(risk.variance), rel=0.03)
+
+
+def test_spectra_of_a_thousand_batches_are_refused_before_memory_is_taken():
+    with pytest.raises(rs.errors.BudgetError, match=r"batches=1000\) costs about"):
+        _ = BatchLaw(0.5, 0.5, 1000).support
