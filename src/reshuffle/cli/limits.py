@@ -191,7 +191,7 @@ def _best_answer(
     }
     names = ("batches", "alpha", "epochs", "risk", "error", "time")
     records = [{name: getattr(recipe, name) for name in names} for recipe in recipes]
-    few = "any number of epochs" if budget is None else f"at most {budget} epochs"
+    few = "any number of epochs" if budget is None else f"at most {budget} epoch{'s' * (budget > 1)}"
     attained = {recipe.batches: recipe.is_attained for recipe in recipes}
     return Answer(
         "limits",

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
     from xarray import DataArray, Dataset
 
-    import reshuffle as rs
-
 CELLS = "cells"
 """The folder in --out that keeps the answers."""
 _PATIENCE = 5
@@ -85,6 +83,11 @@ def sweep(
     """
     import numpy as np
 
+    import reshuffle as rs
+    from reshuffle.grid import sweep as grids
+    from reshuffle.grid.metrics import METRICS
+    from reshuffle.planning.loo_grid import auto_steps
+
     render.check(outputs, data=problem.data, covariance=problem.covariance)
     folder = Path(out)
     for path in (folder, folder / CELLS):
@@ -95,8 +98,6 @@ def sweep(
     over, fixed = _dimensions(grid, scheme)
     options.at_least("epochs", epochs, 1, options.MOST_EPOCHS)
     when = np.unique(np.geomspace(1, epochs, _SWEPT_EPOCHS).round())
-    from reshuffle.grid.metrics import METRICS
-
     known = [name.replace("_", "-") for name in METRICS]
     questions = None
     if metrics is not None:
@@ -110,8 +111,11 @@ def sweep(
     render.require_pictures()
     posed = pose(problem)
     if "step" in over and over["step"] is None:
-        over["step"] = _auto_steps(posed.problem, over, fixed)
-    import reshuffle as rs
+        # A grid for all schemes and batches alike: steps must be, in a table.
+        made = grids.dimensions({name: over[name] for name in over if name != "step"} | {"step": [1.0]}, {})
+        schemes = {one.scheme for one in grids.grid_points(made, {"scheme": None, **fixed}, [posed.problem])}
+        steps = auto_steps(posed.problem, sorted(schemes, key=repr))
+        over["step"] = [float(f"{one:.3g}") for one in steps]
 
     with ExitStack() as stack:
         client = None if scheduler is None else stack.enter_context(_client(scheduler))
@@ -160,18 +164,6 @@ def _dimensions(grid: GridOptions, scheme: str) -> tuple[dict[str, Any], dict[st
         else:
             over[name] = values
     return over, fixed
-
-
-def _auto_steps(problem: "rs.LeastSquares", over: dict[str, Any], fixed: dict[str, Any]) -> list[float]:
-    """A grid for all schemes and batches alike: steps must be, in a table."""
-    from reshuffle.grid import sweep as grids
-    from reshuffle.planning.loo_grid import auto_steps
-
-    made = grids.dimensions(
-        {name: values for name, values in over.items() if values is not None} | {"step": [1.0]}, {}
-    )
-    schemes = {point.scheme for point in grids.grid_points(made, {"scheme": None, **fixed}, [problem])}
-    return [float(f"{step:.3g}") for step in auto_steps(problem, sorted(schemes, key=repr))]
 
 
 def _client(address: str) -> "Client":
