@@ -298,7 +298,7 @@ def test_epochs_of_many_rows_and_few_features_are_drawn_once_for_all_epochs(monk
     if momentum:
         exact = run.covariance(epochs).trace
         monkeypatch.setattr(expected_risk, "choice", lambda *rest, **options: SIMULATION)
-        monkeypatch.setattr(drawn, "map_flops", lambda *rest: 0.0)
+        monkeypatch.setattr(drawn, "map_flops", lambda *rest: 1.0)
         run = rs.descend(problem, rs.SampleReshuffling(batch_size=1), step=step, momentum=momentum, seed=3)
     else:
         a = 1 - step * curvature
@@ -330,3 +330,20 @@ def test_runs_that_diverge_before_their_mean_are_warned_of():
     with pytest.warns(rs.AccuracyWarning, match="mean_square=True"):
         rs.descend(problem, scheme, step=1.3 * square).covariance(30)
     assert rs.descend(problem, scheme, step=0.5 * square).covariance(30).trace > 0
+
+
+def test_more_memory_than_there_is_is_refused_beforehand(monkeypatch):
+    monkeypatch.setattr("reshuffle._budget.available_bytes", lambda: 1e5)
+    run = rs.descend(rs.gaussian(40, 20, seed=0), rs.RandomReshuffling(batches=2), 0.1)
+    assert run.covariance([1, 2]).matrix.shape == (2, 20, 20)
+    with pytest.raises(rs.BudgetError, match=r"needs .* GiB .*fewer epochs"):
+        run.covariance(np.arange(50))
+
+
+def test_the_error_of_predicted_deviations_costs_no_second_simulation(monkeypatch):
+    run = rs.descend(rs.gaussian(40, 3, seed=0), rs.SampleReshuffling(batch_size=2), 0.1)
+    _, deviations = run.predict(np.eye(3), 2, return_std=True)
+    monkeypatch.setattr(covariance, "covariance", None)
+    assert (run.covariance(2).deviation(np.eye(3)) == deviations).all()
+    with pytest.raises(TypeError):
+        run.covariance([2])

@@ -78,7 +78,7 @@ def advise(
     at_least("seed", seed, 0)
     at_least("epochs", epochs, 1)
     sizes = None if batch_size is None else options.whole_numbers("batch_size", batch_size)
-    asked: dict[str, Any] = {
+    grid: dict[str, Any] = {
         "batch_sizes": sizes,
         "epochs": epochs,
         "momenta": numbers("momentum", momentum, 1.0),
@@ -95,7 +95,7 @@ def advise(
         raise ArgumentError(
             "batch_size", f"be at most {len(read.X)}, the rows of {data}", f"it is {max(sizes)}"
         )
-    advice = Advice.of(read, asked)
+    advice = Advice.of(read, grid)
     if held_out is not None:
         X, y = held_out
         # Targets are in the units of the plan.
@@ -202,7 +202,7 @@ class Advice:
     seed: int = 0
 
     @classmethod
-    def of(cls, data: Data, asked: dict[str, Any]) -> "Advice":
+    def of(cls, data: Data, grid: dict[str, Any]) -> "Advice":
         """The plan for the data, and what is expected for each target."""
         import numpy as np
         import pandas as pd
@@ -214,7 +214,7 @@ class Advice:
         # Descent is linear in the targets: other units change none of its choices but how much each target counts.
         units = np.ones(1) if is_single else deviations
         X = pd.DataFrame(data.X, columns=data.features, copy=False)
-        plan = rs.plan(X, data.y[:, 0] if is_single else data.y / units, **asked)
+        plan = rs.plan(X, data.y[:, 0] if is_single else data.y / units, **grid)
         if is_single or not plan.best.is_verified:
             return cls(data, plan, units, deviations)
         left_out = plan.run.leave_one_out(plan.best.epochs)

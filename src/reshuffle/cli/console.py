@@ -158,7 +158,7 @@ def _abandon_standard_output() -> None:
 
 
 def explain(error: Exception) -> tuple[str, int]:
-    """The message of an error and the exit code it stands for.
+    """The message of an error, and its exit code.
 
     >>> explain(ValueError("n must be a whole number of at least 1, but it is 0."))
     ('n must be a whole number of at least 1, but it is 0.', 2)

@@ -257,7 +257,7 @@ def _record(
 
 
 def _curve_table(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Columns of the readable table; those of what was not asked for are empty, and left out."""
+    """Columns of the readable table; empty ones are left out."""
     import numpy as np
 
     def simulated(name: str) -> Any:
@@ -368,8 +368,8 @@ def stability(
     """The largest step up to which the mean iterate converges.
 
     For each scheme and number of batches, on a problem or in the limit.
-    alpha is B times the step of a visit: the full-batch step that it stands
-    for under linear scaling.
+    alpha is B times the step of a visit: the full-batch step to which it
+    corresponds under linear scaling.
 
     For example:
       reshuffle stability --n 200 --p 300 --scheme reshuffling,with-replacement

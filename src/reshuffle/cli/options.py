@@ -228,7 +228,7 @@ class Visiting:
 
 
 def batch_counts(batches: str | None, default: str, n: int | None = None) -> list[int]:
-    """The numbers of batches asked for, or else those of the default that n rows can have.
+    """The numbers of batches given, or else those of the default that n rows can have.
 
     >>> batch_counts(None, "1,2,4", 3), batch_counts("4", "1,2,4", 3)
     ([1, 2], [4])

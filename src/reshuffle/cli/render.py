@@ -74,11 +74,9 @@ class Answer:
             for heading, values in found.items()
             if any(value is not None for value in values)
         ]
-        return (
-            [["", *self.titles], *columns]
-            if self.titles
-            else [list(row) for row in zip(*columns, strict=True)]
-        )
+        if self.titles:
+            return [["", *self.titles], *columns]
+        return [list(row) for row in zip(*columns, strict=True)]
 
     @property
     def is_far(self) -> bool:

@@ -1,4 +1,4 @@
-"""`reshuffle sweep`: metrics of a whole grid of recipes, kept as they are answered."""
+"""`reshuffle sweep`: metrics of a whole grid of recipes, written to a folder as they are answered."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from distributed import Client
     from matplotlib.figure import Figure as Picture
     from xarray import DataArray, Dataset
-
-    import reshuffle as rs
 
 CELLS = "cells"
 """The folder in --out that keeps the answers."""
@@ -85,6 +83,11 @@ def sweep(
     """
     import numpy as np
 
+    import reshuffle as rs
+    from reshuffle.grid import sweep as grids
+    from reshuffle.grid.metrics import METRICS
+    from reshuffle.planning.loo_grid import auto_steps
+
     render.check(outputs, data=problem.data, covariance=problem.covariance)
     folder = Path(out)
     for path in (folder, folder / CELLS):
@@ -95,8 +98,6 @@ def sweep(
     over, fixed = _dimensions(grid, scheme)
     options.at_least("epochs", epochs, 1, options.MOST_EPOCHS)
     when = np.unique(np.geomspace(1, epochs, _SWEPT_EPOCHS).round())
-    from reshuffle.grid.metrics import METRICS
-
     known = [name.replace("_", "-") for name in METRICS]
     questions = None
     if metrics is not None:
@@ -110,8 +111,11 @@ def sweep(
     render.require_pictures()
     posed = pose(problem)
     if "step" in over and over["step"] is None:
-        over["step"] = _auto_steps(posed.problem, over, fixed)
-    import reshuffle as rs
+        # A grid for all schemes and batches alike: steps must be, in a table.
+        made = grids.dimensions({name: over[name] for name in over if name != "step"} | {"step": [1.0]}, {})
+        schemes = {one.scheme for one in grids.grid_points(made, {"scheme": None, **fixed}, [posed.problem])}
+        steps = auto_steps(posed.problem, sorted(schemes, key=repr))
+        over["step"] = [float(f"{one:.3g}") for one in steps]
 
     with ExitStack() as stack:
         client = None if scheduler is None else stack.enter_context(_client(scheduler))
@@ -162,18 +166,6 @@ def _dimensions(grid: GridOptions, scheme: str) -> tuple[dict[str, Any], dict[st
     return over, fixed
 
 
-def _auto_steps(problem: "rs.LeastSquares", over: dict[str, Any], fixed: dict[str, Any]) -> list[float]:
-    """A grid for all schemes and batches alike: steps must be, in a table."""
-    from reshuffle.grid import sweep as grids
-    from reshuffle.planning.loo_grid import auto_steps
-
-    made = grids.dimensions(
-        {name: values for name, values in over.items() if values is not None} | {"step": [1.0]}, {}
-    )
-    schemes = {point.scheme for point in grids.grid_points(made, {"scheme": None, **fixed}, [problem])}
-    return [float(f"{step:.3g}") for step in auto_steps(problem, sorted(schemes, key=repr))]
-
-
 def _client(address: str) -> "Client":
     """A client of the scheduler at an address, if one answers there."""
     import errno
@@ -200,7 +192,7 @@ def _client(address: str) -> "Client":
     return client
 
 
-def _sweep_answer(posed: Posed, asked: options.ProblemOptions, found: "Dataset") -> Answer:
+def _sweep_answer(posed: Posed, given: options.ProblemOptions, found: "Dataset") -> Answer:
     """The best points, every point in a tidy table, and a picture; the first metric is ranked and drawn."""
     import numpy as np
 
@@ -238,7 +230,7 @@ def _sweep_answer(posed: Posed, asked: options.ProblemOptions, found: "Dataset")
         "sweep",
         f"{found['reason'].isel(question=0).size} points, {problem.n} rows, {problem.p} columns: {shown}",
         {
-            **(posed.record(asked) if posed.data is not None else {}),
+            **(posed.record(given) if posed.data is not None else {}),
             **found.attrs,
             "coordinates": {str(dim): found[dim].values for dim in found.coords},
             "variables": {

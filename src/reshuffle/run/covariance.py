@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import BoolArray, FloatArray, IntArray
-from reshuffle._budget import warn
+from reshuffle._budget import require_memory, warn
 from reshuffle._linalg import norms
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind, jackknife, quantile, significant
 from reshuffle.epoch.moments import drawn
@@ -221,6 +221,11 @@ def covariance(
     """
     when, back = np.unique(clock.ravel(), return_inverse=True)
     count, rank, scale = len(when), run.space.dimension, run.space.scale
+    # The covariances, their factors or finite parts, and those on the way.
+    require_memory(
+        4 * 8.0 * count * rank**2, f"the covariance of {rank} coordinates at {count} epochs",
+        ("fewer epochs at a time", "fewer features", "{expected_risk}, which needs no matrix at every epoch"),
+    )  # fmt: skip
     moves = run.start.any() or run.blocks.response.any()
     found = _Covariances(np.zeros((count, rank, rank)), np.zeros(count))
     if count and rank and moves and run.scheme.is_random:

@@ -33,7 +33,7 @@ from reshuffle.epoch.visits import Inputs, Visits
 from reshuffle.errors import ArgumentError
 from reshuffle.run.modes import Epoch, ModesTrajectory
 from reshuffle.run.trajectory import AffineTrajectory, Risk
-from reshuffle.schemes.base import Shuffle, Unit
+from reshuffle.schemes.base import Shuffle, shares_visits
 from reshuffle.simulation import simulate
 
 _ROUNDING = 1e-8
@@ -398,13 +398,14 @@ def affordable(run: AffineTrajectory, when: FloatArray) -> int:
 
 
 def simulation_flops(run: AffineTrajectory, runs: float, last: float) -> float:
-    """Operations of so many simulated runs up to the last epoch, calls included."""
-    (n, p), batches = run.problem.X.shape, 1
-    if run.scheme.unit is Unit.BATCH:
-        # Runs at the same batch share their calls; with many batches hardly two of them are.
-        batches = len(run.scheme.partition(n))
-    a_row = 4.0 * p + (0.0 if run.scheme.unit is Unit.BATCH else A_ROW)
-    return float(max(last, 1.0) * (runs * n * a_row + min(batches, runs) * CALL * run.walk.steps))
+    """Operations of so many simulated runs up to the last epoch, calls included; infinite without the rows."""
+    problem = run.problem
+    if problem.stream is not None or not problem.compressed.are_all:
+        return np.inf
+    (n, p), shared = problem.X.shape, shares_visits(run.scheme, run.problem.n, int(runs))
+    # Runs at the same batch share their calls; with many batches hardly two of them are.
+    calls = CALL * run.walk.steps * (min(len(run.scheme.divisors(n)), runs) if shared else 1)
+    return float(max(last, 1.0) * (runs * n * (4.0 * p + (0.0 if shared else A_ROW)) + calls))
 
 
 def choice(

@@ -21,9 +21,8 @@ import scipy.linalg
 import scipy.special
 
 from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray
-from reshuffle._budget import A_SECOND
+from reshuffle._budget import A_SECOND, available_bytes
 from reshuffle._progress import track
-from reshuffle.epoch.averaging.lattice import available_bytes
 from reshuffle.errors import BudgetError
 
 _DIGITS = 31.0

@@ -8,13 +8,12 @@ from itertools import pairwise
 import numpy as np
 
 from reshuffle._arrays import AnyArray, FloatArray, IntArray
-from reshuffle._budget import A_SECOND, CALL
+from reshuffle._budget import A_SECOND, CALL, available_bytes
 from reshuffle._linalg import root_mean_square, thin_qr
 from reshuffle._progress import track
 from reshuffle._uncertainty import CONFIDENCE, MOST_GROUPS, jackknife, quantile
 from reshuffle.epoch.averaging import cavity_maps
 from reshuffle.epoch.averaging.cavity import are_alike, solve
-from reshuffle.epoch.averaging.lattice import available_bytes
 from reshuffle.schemes.base import Unit, permutations, rows_of
 from reshuffle.validation.contour import CHUNK, Eigenvectors, LeftOutRows, Seen, product
 from reshuffle.validation.row_updates import (
