@@ -1,5 +1,7 @@
 """Prices in floating-point operations, refusals of what exceeds the budget, and warnings about accuracy."""
 
+import math
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -55,6 +57,24 @@ def require_affordable(operations: float, budget: float, question: str, hint: Hi
         raise BudgetError(
             f"{question} takes {needed} operations, {duration(operations)}, "
             f"but {{budget}} is {allowed}, {duration(budget)}.",
+            hint=hint,
+        )
+
+
+def available_bytes() -> float:
+    """Memory that may be used."""
+    if not hasattr(os, "sysconf"):
+        return math.inf
+    return 0.8 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def require_memory(needed: float, question: str, hint: Hint) -> None:
+    """Refuse at the door what needs more memory than this machine can spare."""
+    available = available_bytes()
+    if needed > available:
+        raise BudgetError(
+            f"{question} needs {needed / 2**30:.1f} GiB of the {available / 2**30:.1f} GiB that this machine can "
+            "spare.",
             hint=hint,
         )
 

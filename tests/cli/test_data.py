@@ -80,6 +80,7 @@ def test_the_truth_is_unknown_and_the_training_loss_is_not(capsys, files):
     assert curve["limit"]["distance_from_minimum_norm"] == pytest.approx(
         exact.compare_limit().distance, rel=1e-9
     )
+    assert curve["limit"]["training_loss_error"] == 0
     shown = run(capsys, "curve", "--data", str(files / "a.csv"), "--step", "0.05", "--batches", "3")
     assert "The truth behind this data is unknown" in shown.out
     header = run(

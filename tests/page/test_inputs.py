@@ -42,6 +42,8 @@ def test_an_address_has_the_values_it_says_and_complains_about_the_others():
         "Noise could not be read from the address.",
         "Batches, B must be a whole number between 1 and 8, but it is 2.5.",
     ]
+    # An address of other inputs than ours is not read.
+    assert app.restored("tab=%22free%22&limit_alpha=0.3") == app.restored("")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 5, -1, "1", None, True, [1], 10**400])

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +82,18 @@ def test_steps_that_diverge_are_named_with_the_step_to_stay_below():
     assert shown.sentence == "This step diverges; stay below 0.6124."
     assert shown.facts["Test error in the end"] == "without bound"
     assert shown.charts[0].y.is_log
+
+
+@pytest.mark.slow
+def test_as_many_columns_as_rows_do_not_make_a_step_diverge():
+    for stage in (0, 1):
+        shown = answer("limit", stage, LIMIT | TABS["limit"].examples["stop early"], None)
+        assert re.fullmatch(
+            r"Stop after \d+ epochs, at .* Trained for ever, it grows without bound.", shown.sentence
+        )
+        assert not shown.charts[0].y.is_log
+        # A hard edge does not hide the rest of the spectrum.
+        assert shown.charts[-1].y.high < 10
 
 
 @pytest.mark.slow

@@ -9,9 +9,14 @@ import pytest
 from hypothesis import given
 
 import reshuffle as rs
+from reshuffle.epoch.moments import drawn
+from reshuffle.epoch.select import Choice, Method
+from reshuffle.run import covariance, expected_risk
 from tests.oracles import every_order
 from tests.oracles.every_scheme import RECIPES, SHAPES, schemes, tiny_runs, trained
 from tests.problems import case, close
+
+SIMULATION = Choice("the second moments", (Method("simulation"),))
 
 
 def ends_of(tiny, recipe, epochs, fresh, count):
@@ -277,3 +282,68 @@ def test_the_covariance_of_an_average_is_that_of_simulated_ones(scheme, average)
     spread = run.expected_risk(3, given_responses=True).spread
     assert trace == pytest.approx(float(spread), rel=1e-9)
     assert abs(trace - simulated.spread.mean[0]) <= 5 * simulated.spread.standard_error[0]
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_epochs_of_many_rows_and_few_features_are_drawn_once_for_all_epochs(monkeypatch, momentum):
+    """One column of equal rows with targets +-t, one a visit: S_k = V (1 - a^2nk) / (1 - a^2n), a = 1 - step h.
+
+    With momentum there is no such formula; exact second moments of a tenth of the rows are the oracle.
+    """
+    n, curvature, target = (400 if momentum == 0 else 10), 0.5, 2.0
+    step = 4 * 0.02 if momentum == 0 else 0.3
+    X, y = np.full((n, 1), np.sqrt(curvature)), np.where(np.arange(n) % 2, target, -target)
+    epochs, problem = np.array([1, 3, 20]), rs.LeastSquares(X, y)
+    run = rs.descend(problem, rs.SampleReshuffling(batch_size=1), step=step, momentum=momentum, seed=3)
+    if momentum:
+        exact = run.covariance(epochs).trace
+        monkeypatch.setattr(expected_risk, "choice", lambda *rest, **options: SIMULATION)
+        monkeypatch.setattr(drawn, "map_flops", lambda *rest: 1.0)
+        run = rs.descend(problem, rs.SampleReshuffling(batch_size=1), step=step, momentum=momentum, seed=3)
+    else:
+        a = 1 - step * curvature
+        powers = a ** np.arange(n)
+        spread = n / (n - 1) * np.sum(powers**2) - np.sum(powers) ** 2 / (n - 1)
+        once = step**2 * target**2 * curvature * spread
+        exact = once * (1 - a ** (2 * n * epochs)) / (1 - a ** (2 * n))
+    monkeypatch.setattr(covariance, "simulated_states", None)
+    found = run.covariance(epochs)
+    assert found.error_kind == "confidence 99%"
+    assert (np.abs(found.trace - exact) <= found.error).all()
+    assert (found.error < 0.5 * exact).all()
+    deviations, errors = found.deviation([[2.0]])[:, 0], found.deviation_error([[2.0]])[:, 0]
+    assert (np.abs(deviations - 2 * np.sqrt(exact)) <= errors).all()
+    assert (errors < 0.3 * deviations).all()
+
+
+def test_more_digits_of_a_drawn_covariance_are_to_be_had():
+    X = np.random.default_rng(0).standard_normal((300, 2))
+    problem, scheme = rs.LeastSquares(X, X.sum(axis=1) + X[:, 0] ** 2), rs.SampleReshuffling(batch_size=4)
+    few, many = (rs.descend(problem, scheme, step=0.01, rtol=rtol).covariance(10) for rtol in (5e-3, 2e-3))
+    assert many.error < 0.6 * few.error
+    assert abs(few.trace - many.trace) <= few.error + many.error
+
+
+def test_runs_that_diverge_before_their_mean_are_warned_of():
+    problem, scheme = rs.gaussian(60, 3, seed=2), rs.SampleReshuffling(batches=20)
+    square = float(rs.critical_step(problem, scheme, mean_square=True))
+    with pytest.warns(rs.AccuracyWarning, match="mean_square=True"):
+        rs.descend(problem, scheme, step=1.3 * square).covariance(30)
+    assert rs.descend(problem, scheme, step=0.5 * square).covariance(30).trace > 0
+
+
+def test_more_memory_than_there_is_is_refused_beforehand(monkeypatch):
+    monkeypatch.setattr("reshuffle._budget.available_bytes", lambda: 1e5)
+    run = rs.descend(rs.gaussian(40, 20, seed=0), rs.RandomReshuffling(batches=2), 0.1)
+    assert run.covariance([1, 2]).matrix.shape == (2, 20, 20)
+    with pytest.raises(rs.BudgetError, match=r"needs .* GiB .*fewer epochs"):
+        run.covariance(np.arange(50))
+
+
+def test_the_error_of_predicted_deviations_costs_no_second_simulation(monkeypatch):
+    run = rs.descend(rs.gaussian(40, 3, seed=0), rs.SampleReshuffling(batch_size=2), 0.1)
+    _, deviations = run.predict(np.eye(3), 2, return_std=True)
+    monkeypatch.setattr(covariance, "covariance", None)
+    assert (run.covariance(2).deviation(np.eye(3)) == deviations).all()
+    with pytest.raises(TypeError):
+        run.covariance([2])

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reshuffle as rs
+from reshuffle.schemes import base
 from tests.oracles import brute_force
 from tests.problems import case, close
 
@@ -207,3 +208,14 @@ def test_a_number_without_a_name_warns_and_works_for_one_release():
         assert rs.GroupReshuffling(3, np.int64(4)) == rs.GroupReshuffling(3, batches=4)
     # Rows of each batch mean one thing alone.
     assert rs.RandomReshuffling([[0], [1]]).steps(2) == 2
+
+
+def test_runs_at_many_small_batches_are_trained_side_by_side(monkeypatch):
+    """Ragged batches whose runs hardly meet: the same runs as if each batch were visited by itself."""
+    problem, scheme = rs.gaussian(31, 3, seed=4), rs.RandomReshuffling(batches=7)
+    assert not base.shares_visits(scheme, 31, 20)
+    together = rs.simulate(problem, scheme, step=0.1, momentum=0.5, epochs=[1, 4], runs=20, seed=2)
+    monkeypatch.setattr(base, "shares_visits", lambda *rest: True)
+    alone = rs.simulate(problem, scheme, step=0.1, momentum=0.5, epochs=[1, 4], runs=20, seed=2)
+    np.testing.assert_allclose(together.iterate.mean, alone.iterate.mean, rtol=1e-12)
+    np.testing.assert_allclose(together.spread.mean, alone.spread.mean, rtol=1e-10)

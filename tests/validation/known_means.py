@@ -27,6 +27,20 @@ def of_one_column(x, y, step, epochs):
     return found
 
 
+def of_batches_of_one_column(x, y, batches, step, epochs, rows):
+    """y_i - x_i b (epochs, rows) of fixed batches in random order, without the gradient of row i."""
+    places, weights = np.polynomial.legendre.leggauss(len(batches) // 2 + 1)
+    found = np.zeros((len(epochs), len(rows)))
+    for column, i in enumerate(rows):
+        kept = np.arange(len(x)) != i
+        taken, gained = (step * np.array([(kept * x * z)[b].mean() for b in batches]) for z in (x, y))
+        factors = 1 - np.multiply.outer((places + 1) / 2, taken)
+        after = [weights / 2 @ np.prod(np.delete(factors, b, axis=1), axis=1) for b in range(len(batches))]
+        rate, learned = math.prod(1 - taken), gained @ np.array(after)
+        found[:, column] = [y[i] - x[i] * learned * (1 - rate**k) / (1 - rate) for k in epochs]
+    return found
+
+
 def of_kinds(X, y, counts, step, epochs):
     """The mean square (epochs,) of rows of a few kinds X (kinds, p), y (kinds,), each as often as `counts` says."""
     p, means = X.shape[1], {}

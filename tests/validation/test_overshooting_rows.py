@@ -8,7 +8,7 @@ from benchmarks.cavity_coverage import EPOCHS_LEFT_OUT, left_out
 
 import reshuffle as rs
 from tests.validation.enumerated import batch_orders, residuals, sample_splits
-from tests.validation.known_means import of_kinds, of_one_column
+from tests.validation.known_means import of_batches_of_one_column, of_kinds, of_one_column
 
 SINGLE = rs.SampleReshuffling(batch_size=1)
 
@@ -154,3 +154,30 @@ def test_a_single_row_that_is_not_zero(n, size):
     nothing = rs.descend(rs.LeastSquares(0 * X, y), scheme, 0.9)
     assert nothing.iterate(3) == 0
     np.testing.assert_allclose(nothing.leave_one_out(3).mean_square, np.square(y).mean())
+
+
+@pytest.mark.parametrize(("size", "response"), [(1, 1.5), (3, 0.3), (3, 0.9)])
+def test_many_fixed_batches_in_random_order(size, response):
+    """Ragged batches too, by one formula in place of ten folds."""
+    rng, n = np.random.default_rng(size), 71
+    x, y, rows = 1 + 0.2 * rng.standard_normal(n), rng.standard_normal(n), np.arange(0, n, 7)
+    x[5] = 2.0
+    batches = np.split(np.arange(n), np.arange(size, n, size))
+    step = response / max(np.square(x[b]).mean() for b in batches)
+    want = of_batches_of_one_column(x, y, batches, step, [1, 4], rows)
+    run = rs.descend(rs.LeastSquares(x[:, np.newaxis], y), rs.RandomReshuffling(batch_size=size), step)
+    found = run.leave_one_out([1, 4], rows=rows)
+    assert found.method == "cavity"
+    assert covers(found, np.square(want).mean(axis=1))
+    assert (found.error < 0.2 * found.standard_error).all()
+    np.testing.assert_allclose(found.residuals, want, atol=2e-3)
+
+
+def test_momentum_with_a_row_that_overshoots():
+    """A few such rows widen the error, in place of ten folds."""
+    problem = rs.gaussian(300, 3, noise=0.5, seed=0)
+    problem = rs.LeastSquares(np.vstack([problem.X, [[11.0, 0.0, 0.0]]]), np.append(problem.y, 12.0))
+    run = rs.descend(problem, rs.SampleReshuffling(batch_size=10), step=0.025, momentum=0.9)
+    found = run.leave_one_out(5)
+    assert found.method == "cavity"
+    assert found.error < found.standard_error

@@ -30,8 +30,14 @@ _EQUAL = 1e-3
 _WORTH_IT = 0.01
 """Shares of the test error for which one might leave training alone."""
 _RUNNERS_UP = 3
+_RECIPE = ("batch_size", "learning_rate", "momentum", "weight_decay", "epochs", "test_error")
 _DATA = ("targets", "features", "encoded", "filled", "dropped", "constant")
-"""Attributes of the data in JSON."""
+"""Attributes of recipes and of the data in JSON."""
+_CHECK = {name: name for name in ("predicted", "predicted_error", "single_run", "of_outputs", "rows")}
+_CHECK |= {"mean_run": "found", "standard_error": "found_error"}
+# Former names.
+_CHECK |= {"promised": "predicted", "promised_error": "predicted_error"}
+"""Keys of the check on held-out rows in JSON, and their attributes."""
 
 
 def advise(
@@ -49,7 +55,7 @@ def advise(
     seed: Annotated[int, ACCURACY, WHOLE] = 0,
     outputs: options.OutputOptions = options.TERMINAL,
 ) -> None:
-    """How to train a linear model on your data: batch size, learning rate, epochs.
+    """Advice on training a linear model on your data: batch size, learning rate, epochs.
 
     Features are standardised and the target is centred. Every choice is
     compared by the error it would have on rows it has not seen (each row is
@@ -72,7 +78,7 @@ def advise(
     at_least("seed", seed, 0)
     at_least("epochs", epochs, 1)
     sizes = None if batch_size is None else options.whole_numbers("batch_size", batch_size)
-    asked: dict[str, Any] = {
+    grid: dict[str, Any] = {
         "batch_sizes": sizes,
         "epochs": epochs,
         "momenta": numbers("momentum", momentum, 1.0),
@@ -89,7 +95,7 @@ def advise(
         raise ArgumentError(
             "batch_size", f"be at most {len(read.X)}, the rows of {data}", f"it is {max(sizes)}"
         )
-    advice = Advice.of(read, asked)
+    advice = Advice.of(read, grid)
     if held_out is not None:
         X, y = held_out
         # Targets are in the units of the plan.
@@ -196,7 +202,7 @@ class Advice:
     seed: int = 0
 
     @classmethod
-    def of(cls, data: Data, asked: dict[str, Any]) -> "Advice":
+    def of(cls, data: Data, grid: dict[str, Any]) -> "Advice":
         """The plan for the data, and what is expected for each target."""
         import numpy as np
         import pandas as pd
@@ -208,7 +214,7 @@ class Advice:
         # Descent is linear in the targets: other units change none of its choices but how much each target counts.
         units = np.ones(1) if is_single else deviations
         X = pd.DataFrame(data.X, columns=data.features, copy=False)
-        plan = rs.plan(X, data.y[:, 0] if is_single else data.y / units, **asked)
+        plan = rs.plan(X, data.y[:, 0] if is_single else data.y / units, **grid)
         if is_single or not plan.best.is_verified:
             return cls(data, plan, units, deviations)
         left_out = plan.run.leave_one_out(plan.best.epochs)
@@ -234,7 +240,7 @@ def _root(mean_square: float, error: float) -> tuple[float, float]:
 
 
 def against(value: float, base: float) -> str:
-    """By how much a test error is above another, in words or per cent.
+    """The excess of a test error over another, in words or per cent.
 
     >>> against(2.0, 1.9999), against(3.0, 2.0), against(math.inf, 1.0), against(500.0, 1.0)
     ('the same', '+50.0%', 'diverges', '500 times')
@@ -309,10 +315,11 @@ def remarks(advice: Advice) -> list[str]:
         lines.append("That is no better than always predicting the mean.")
     check = advice.check
     if check is not None:
-        pairs_ = ((check.found, check.found_error), (check.predicted, check.predicted_error))
         achieved, wanted = (
-            uncertain(*advice.error(*pair)) if math.isfinite(pair[1]) else number(advice.error(pair[0])[0], 4)
-            for pair in pairs_
+            uncertain(*advice.error(value, error))
+            if math.isfinite(error)
+            else number(advice.error(value)[0], 4)
+            for value, error in ((check.found, check.found_error), (check.predicted, check.predicted_error))
         )
         lines.append(
             f"On the {check.rows} rows of {advice.test} the mean over all orders really has {achieved}, and one "
@@ -329,15 +336,8 @@ def choices(advice: Advice) -> list[dict[str, Any]]:
     plan, best = advice.plan, advice.plan.best
 
     def choice(name: str, one: Any = best, **changed: Any) -> dict[str, Any]:
-        return {
-            "name": name,
-            "batch_size": one.batch_size,
-            "learning_rate": one.step,
-            "momentum": one.momentum,
-            "weight_decay": one.penalty,
-            "epochs": one.epochs,
-            "test_error": one.test_error,
-        } | changed
+        # A fit without training has no batches, rate or epochs.
+        return {"name": name} | {key: getattr(one, key, None) for key in _RECIPE} | changed
 
     found = [choice("recommended"), *(choice("runner-up", one) for one in plan.runners_up[:_RUNNERS_UP])]
     _, size, share, when = best.place
@@ -351,10 +351,8 @@ def choices(advice: Advice) -> list[dict[str, Any]]:
         if other != when:
             epochs = int(plan.epochs[other])
             found.append(choice(name, epochs=epochs, test_error=float(errors[share, other])))
-    untrained: dict[str, Any] = dict.fromkeys(("batch_size", "learning_rate", "epochs"))
-    untrained |= {"momentum": 0.0, "weight_decay": 0.0}
     fits = (plan.least_squares, plan.ridge)
-    return found + [choice(fit.name, **untrained, test_error=fit.mean_square) for fit in fits]
+    return found + [choice(fit.name, fit, momentum=0.0, weight_decay=0.0) for fit in fits]
 
 
 def curves(advice: Advice) -> list[Series]:
@@ -412,10 +410,9 @@ def answer(advice: Advice) -> Answer:
                 **{name: getattr(data, name) for name in _DATA},
             },
             "recommendation": {
-                **{name: value for name, value in records[0].items() if name != "name"},
+                **{name: getattr(best, name) for name in (*_RECIPE, "standard_error", "spread", "method")},
                 "shuffle": True,
                 "drop_last": False,
-                **{name: getattr(best, name) for name in ("standard_error", "spread", "method")},
             },
             "safe_learning_rate": plan.safe_step,
             "notes": plan.notes,
@@ -425,20 +422,7 @@ def answer(advice: Advice) -> Answer:
             "ridge": vars(plan.ridge),
             "coefficients": lambda: np.reshape(plan.coefficients[0], (data.X.shape[1], -1)) * advice.units,
             "intercept": lambda: np.atleast_1d(plan.coefficients[1]) * advice.units,
-            "test": check
-            and {
-                "path": advice.test,
-                "predicted": check.predicted,
-                "predicted_error": check.predicted_error,
-                # Former names of these two.
-                "promised": check.predicted,
-                "promised_error": check.predicted_error,
-                "mean_run": check.found,
-                "standard_error": check.found_error,
-                "single_run": check.single_run,
-                "of_outputs": check.of_outputs,
-                "rows": check.rows,
-            },
+            "test": check and {"path": advice.test} | {key: getattr(check, of) for key, of in _CHECK.items()},
             "snippets": code,
         },
         "choices",

@@ -25,7 +25,7 @@ _BAD_PATHS = {
     errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EROFS,
     errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL,
 }  # fmt: skip
-"""What the system says of a path that was badly chosen; all else, such as a full disk, is a failure."""
+"""Errors of the system on a path that was badly chosen; all others, such as a full disk, are failures."""
 
 _MEANT = {
     "--lr": ("--step", "--alpha"),
@@ -53,7 +53,7 @@ _over = Event()
 
 
 class InputError(Worded, ValueError):
-    """What the user asked for cannot be: the message names the option, what is allowed, and what was given."""
+    """Input that cannot be: the message names the option, what is allowed, and what was given."""
 
 
 def guarded(app: "App", arguments: list[str]) -> int:
@@ -153,12 +153,12 @@ def writing(path: str) -> Iterator[None]:
 
 
 def _abandon_standard_output() -> None:
-    """What is still buffered must not be flushed at exit, where it would fail once more."""
+    """Let nothing that is still buffered be flushed at exit, where it would fail once more."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def explain(error: Exception) -> tuple[str, int]:
-    """The message of an error and the exit code it stands for.
+    """The message of an error, and its exit code.
 
     >>> explain(ValueError("n must be a whole number of at least 1, but it is 0."))
     ('n must be a whole number of at least 1, but it is 0.', 2)

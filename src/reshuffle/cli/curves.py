@@ -225,11 +225,8 @@ def _record(
         "epochs": when,
     }
     if "mean_square_rate" in value:
-        record["mean_square"] = {
-            "converges": bool(value["mean_square_converges"]),
-            "rate": value["mean_square_rate"],
-            "error": error["mean_square_rate"],
-        }
+        converges, name = bool(value["mean_square_converges"]), "mean_square_rate"
+        record["mean_square"] = {"converges": converges, "rate": value[name], "error": error[name]}
     if "risk" in value:
         record["best_epoch"] = {
             "epoch": float(value["best_epoch"]),
@@ -243,10 +240,9 @@ def _record(
             ("run_risk_at_best_epoch", "run_risk_there", "run_spread_there"),
             ("run_risk", "expected_risk", "expected_risk_spread"),
         ):
-            known = total in value
-            record[name] = (
-                {"total": value[total], "spread": value[spread], "error": error[total]} if known else None
-            )
+            record[name] = None
+            if total in value:
+                record[name] = {"total": value[total], "spread": value[spread], "error": error[total]}
     for name in ("training_loss", "held_out_loss"):
         if name in value:
             record |= {name: value[name], f"{name}_error": error[name]}
@@ -261,7 +257,7 @@ def _record(
 
 
 def _curve_table(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Columns of the readable table; those of what was not asked for are empty, and left out."""
+    """Columns of the readable table; empty ones are left out."""
     import numpy as np
 
     def simulated(name: str) -> Any:
@@ -372,8 +368,8 @@ def stability(
     """The largest step up to which the mean iterate converges.
 
     For each scheme and number of batches, on a problem or in the limit.
-    alpha is B times the step of a visit: the full-batch step that it stands
-    for under linear scaling.
+    alpha is B times the step of a visit: the full-batch step to which it
+    corresponds under linear scaling.
 
     For example:
       reshuffle stability --n 200 --p 300 --scheme reshuffling,with-replacement

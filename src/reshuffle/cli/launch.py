@@ -38,7 +38,7 @@ def explore(*, port: Annotated[int, WHOLE] = 0, browser: bool = True) -> None:
             f"the page needs {', '.join(lacking)}, which is not installed: pip install 'reshuffle[page]'."
         )
     hush()
-    # By name: the page stands after the command line, whose reading of tables it uses, and this only starts it.
+    # By name: the page imports the command line, whose reader it uses, and this only starts it.
     import_module("reshuffle.page.serving").serve(port, opens_browser=browser)
 
 

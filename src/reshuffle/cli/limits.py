@@ -117,16 +117,16 @@ def limits(
     if not best and alpha is None:
         raise InputError("give {alpha}, the full-batch step, or {best} to find it.")
     counts, sigma = whole_numbers("batches", batches), _spectrum_of(covariance)
-    asked = {"aspect": aspect, "noise": noise, "signal": signal}
+    setting = {"aspect": aspect, "noise": noise, "signal": signal}
     if alpha is None:
-        facts = {**asked, "covariance": covariance, "budget": budget}
-        render.deliver(_best_answer(facts, asked, counts, sigma), outputs)
+        facts = {**setting, "covariance": covariance, "budget": budget}
+        render.deliver(_best_answer(facts, setting, counts, sigma), outputs)
     else:
-        render.deliver(_curves_answer(asked | {"alpha": alpha}, counts, sigma, epochs), outputs)
+        render.deliver(_curves_answer(setting | {"alpha": alpha}, counts, sigma, epochs), outputs)
 
 
 def _curves_answer(
-    asked: dict[str, float], counts: list[int], sigma: "FloatArray | None", epochs: int
+    setting: dict[str, float], counts: list[int], sigma: "FloatArray | None", epochs: int
 ) -> Answer:
     """The risk of every epoch for each number of batches."""
     when = options.epochs_up_to(epochs)
@@ -134,7 +134,7 @@ def _curves_answer(
 
     records, series = [], []
     for count in counts:
-        curve = asymptotics.learning_curve(batches=count, covariance=sigma, **asked)
+        curve = asymptotics.learning_curve(batches=count, covariance=sigma, **setting)
         risk, stop = curve.risk(when), curve.best_epoch()
         records.append(
             {
@@ -153,8 +153,8 @@ def _curves_answer(
     return Answer(
         "limits",
         "p / n = {aspect:g}, alpha = {alpha:g}, noise {noise:g}, signal {signal:g}: "
-        "the proportional limit, no data".format(**asked),
-        asked,
+        "the proportional limit, no data".format(**setting),
+        setting,
         "curves",
         records,
         {
@@ -172,7 +172,7 @@ def _curves_answer(
 
 
 def _best_answer(
-    facts: dict[str, Any], asked: dict[str, float], counts: list[int], sigma: "FloatArray | None"
+    facts: dict[str, Any], setting: dict[str, float], counts: list[int], sigma: "FloatArray | None"
 ) -> Answer:
     """The best recipe of each number of batches, and the risks of flow, ridge and Bayes."""
     import numpy as np
@@ -180,7 +180,7 @@ def _best_answer(
     from reshuffle import asymptotics
 
     budget = facts["budget"]
-    found = asymptotics.best_recipe(batches=counts, epochs=budget, covariance=sigma, **asked)
+    found = asymptotics.best_recipe(batches=counts, epochs=budget, covariance=sigma, **setting)
     recipes: list[Any] = list(found)  # type: ignore[arg-type]
     one = recipes[0]
     others = {
@@ -191,11 +191,11 @@ def _best_answer(
     }
     names = ("batches", "alpha", "epochs", "risk", "error", "time")
     records = [{name: getattr(recipe, name) for name in names} for recipe in recipes]
-    few = "any number of epochs" if budget is None else f"at most {budget} epochs"
+    few = "any number of epochs" if budget is None else f"at most {budget} epoch{'s' * (budget > 1)}"
     attained = {recipe.batches: recipe.is_attained for recipe in recipes}
     return Answer(
         "limits",
-        "p / n = {aspect:g}, noise {noise:g}, signal {signal:g}: the best recipe of ".format(**asked) + few,
+        "p / n = {aspect:g}, noise {noise:g}, signal {signal:g}: the best recipe of ".format(**setting) + few,
         {**facts, "beside": others},
         "recipes",
         records,
@@ -245,20 +245,20 @@ def _spectrum_of(text: str | None) -> "FloatArray | None":
     raise ArgumentError("covariance", f"be {forms}", f"it is {text}")
 
 
-def _one_pass_answer(asked: StreamOptions, noise: float) -> Answer:
+def _one_pass_answer(stream: StreamOptions, noise: float) -> Answer:
     """The risk along one pass for every batch size."""
     import numpy as np
 
     from reshuffle import asymptotics
 
-    at_least("steps", asked.steps, 1)
-    size = math.inf if asked.features is None else asked.features
-    laws = asymptotics.PowerLaw(asked.spectrum, size), asymptotics.PowerLaw(asked.source, size)
-    when = np.unique(np.round(np.concatenate([[0.0], np.geomspace(1, asked.steps, _POINTS)])))
-    recipe: dict[str, Any] = {"noise": noise, "momentum": asked.momentum}
+    at_least("steps", stream.steps, 1)
+    size = math.inf if stream.features is None else stream.features
+    laws = asymptotics.PowerLaw(stream.spectrum, size), asymptotics.PowerLaw(stream.source, size)
+    when = np.unique(np.round(np.concatenate([[0.0], np.geomspace(1, stream.steps, _POINTS)])))
+    recipe: dict[str, Any] = {"noise": noise, "momentum": stream.momentum}
     records, series, notes = [], [], []
-    for batch in whole_numbers("batch_size", asked.batch_size):
-        step = asked.step
+    for batch in whole_numbers("batch_size", stream.batch_size):
+        step = stream.step
         if step is None:
             step = asymptotics.one_pass(*laws, batch, 1e-9, 0, **recipe).stability.critical_step / 2
         curve = asymptotics.one_pass(*laws, batch, step, when, **recipe)
@@ -282,20 +282,20 @@ def _one_pass_answer(asked: StreamOptions, noise: float) -> Answer:
         series.append(Series(f"{batch} row{'s' * (batch > 1)} per batch", when, curve.risk))
         if curve.stability.diverges:
             notes.append(f"batches of {batch}: {curve.stability.diverges} diverges")
-    stream = {"spectrum": asked.spectrum, "source": asked.source, "features": asked.features, "noise": noise}
-    many = "" if asked.features is None else f", {asked.features} features"
+    facts = {name: getattr(stream, name) for name in ("spectrum", "source", "features")} | {"noise": noise}
+    many = "" if stream.features is None else f", {stream.features} features"
     return Answer(
         "limits",
-        f"One pass over fresh data: eigenvalues j^-{asked.spectrum:g}, parameters squared j^{-asked.source:g}"
+        f"One pass over fresh data: eigenvalues j^-{stream.spectrum:g}, parameters squared j^{-stream.source:g}"
         f"{many}, noise {noise:g}",
-        {"one_pass": stream},
+        {"one_pass": facts},
         "curves",
         records,
         {
             "rows per batch": "batch_size",
             "step": lambda record: number(record["step"], 4),
             "critical step": lambda record: number(record["critical_step"], 4),
-            f"risk after {asked.steps}": "risk.-1 ± error.-1",
+            f"risk after {stream.steps}": "risk.-1 ± error.-1",
             "spread": "spread.-1",
             "limit": "limit",
         },
@@ -341,7 +341,7 @@ def spectrum(
     :param expression: A self-adjoint expression of free variables, instead: + - * / ** and brackets.
     :param law: The law of a variable, such as x=mp(0.5,0.2); once for each.
     :param moments: How many moments to give.
-    :param sample: Also draw a random matrix of this size beside the law.
+    :param sample: Also draw a random matrix of this size.
     :param seed: Of that matrix.
     """
     render.check(outputs)

@@ -48,9 +48,9 @@ ACCURACY = Parameter(group=Group("Accuracy and checks", sort_key=3))
 OUTPUT = Parameter(group=Group("Output", sort_key=9))
 WHOLE = Parameter(converter=whole_number)
 FLAG = Parameter(negative="", show_default=False)
-"""Of options without a value, or that may come several times."""
+"""Options without a value, or that may come several times."""
 HYPHEN = Parameter(allow_leading_hyphen=True)
-"""Of values that may begin with a hyphen: standard input, negative numbers."""
+"""Values that may begin with a hyphen: standard input, negative numbers."""
 
 
 def also(short: str) -> Parameter:
@@ -228,7 +228,7 @@ class Visiting:
 
 
 def batch_counts(batches: str | None, default: str, n: int | None = None) -> list[int]:
-    """The numbers of batches asked for, or else those of the default that n rows can have.
+    """The numbers of batches given, or else those of the default that n rows can have.
 
     >>> batch_counts(None, "1,2,4", 3), batch_counts("4", "1,2,4", 3)
     ([1, 2], [4])

@@ -534,7 +534,7 @@ def numbers_of(table: Table) -> "FloatArray":
 def _numbers(
     table: Table, features: Sequence[str], targets: Sequence[str], fill: Any
 ) -> tuple[Table, "FloatArray", dict[str, float]]:
-    """Columns of finite numbers, (rows, features and targets), and what stands for missing values of features.
+    """Columns of finite numbers, (rows, features and targets), and the values filled in for missing ones.
 
     `fill` is None, "median", or the values themselves. Where numbers have decimal commas the table is read again.
     """
@@ -612,7 +612,7 @@ def _has_decimal_commas(table: Table, names: Sequence[str], wrong: "dict[str, Bo
 
 
 def _not_numbers(table: Table, wrong: "dict[str, BoolArray]", targets: Sequence[str]) -> InputError:
-    """The error on columns that hold something else than numbers: how it looks, and what to do about it."""
+    """The error on columns that hold something else than numbers, with what to do about it."""
     import numpy as np
 
     (name, bad), *rest = wrong.items()

@@ -74,11 +74,9 @@ class Answer:
             for heading, values in found.items()
             if any(value is not None for value in values)
         ]
-        return (
-            [["", *self.titles], *columns]
-            if self.titles
-            else [list(row) for row in zip(*columns, strict=True)]
-        )
+        if self.titles:
+            return [["", *self.titles], *columns]
+        return [list(row) for row in zip(*columns, strict=True)]
 
     @property
     def is_far(self) -> bool:
@@ -155,17 +153,24 @@ def require_pictures() -> None:
 
 def deliver(answer: Answer, options: OutputOptions) -> None:
     """Write the files that are wanted, and print the answer, unless a file is standard output."""
-    if options.plot is not None:
-        with writing(options.plot):
-            answer.picture().savefig(options.plot)
-    for destination, text in ((options.csv, csv_text), (options.json, json_text)):
-        if destination is not None and destination != "-":
-            with writing(destination):
-                Path(destination).write_text(text(answer), encoding="utf-8", newline="")
+    for kind in ("plot", "csv", "json"):
+        path = getattr(options, kind)
+        if path is not None and path != "-":
+            write(answer, kind, path)
     if options.json == "-" or options.csv == "-":
         sys.stdout.write((json_text if options.json == "-" else csv_text)(answer))
     else:
         _print(answer, options)
+
+
+def write(answer: Answer, kind: str, path: str) -> None:
+    """Write an answer to a file: its plot, csv or json."""
+    with writing(path):
+        if kind == "plot":
+            answer.picture().savefig(path)
+        else:
+            text = (csv_text if kind == "csv" else json_text)(answer)
+            Path(path).write_text(text, encoding="utf-8", newline="")
 
 
 def json_text(answer: Answer) -> str:

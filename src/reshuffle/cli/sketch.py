@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The bit of each dot of a Braille cell, four rows of two."""
 _COLOURS = ("red", "bright_blue", "green", "magenta", "cyan")
-"""Of the terminal's own palette: readable on what its owner chose for a background, dark or light."""
+"""Colours of the terminal's own palette: readable on what its owner chose for a background, dark or light."""
 _MARKS = "ox+*#@%&abcdefghijklmnopqrstuvwyz"
 _REPEATS = 5
-"""How often each curve carries its mark."""
+"""Marks on each curve."""
 _SHORTEST_TICK = 9
 _LARGEST_EXPONENT = 308.25
 """Powers of ten up to here are numbers."""

@@ -1,4 +1,4 @@
-"""`reshuffle sweep`: metrics of a whole grid of recipes, kept as they are answered."""
+"""`reshuffle sweep`: metrics of a whole grid of recipes, written to a folder as they are answered."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from distributed import Client
     from matplotlib.figure import Figure as Picture
     from xarray import DataArray, Dataset
-
-    import reshuffle as rs
 
 CELLS = "cells"
 """The folder in --out that keeps the answers."""
@@ -85,6 +83,11 @@ def sweep(
     """
     import numpy as np
 
+    import reshuffle as rs
+    from reshuffle.grid import sweep as grids
+    from reshuffle.grid.metrics import METRICS
+    from reshuffle.planning.loo_grid import auto_steps
+
     render.check(outputs, data=problem.data, covariance=problem.covariance)
     folder = Path(out)
     for path in (folder, folder / CELLS):
@@ -95,8 +98,6 @@ def sweep(
     over, fixed = _dimensions(grid, scheme)
     options.at_least("epochs", epochs, 1, options.MOST_EPOCHS)
     when = np.unique(np.geomspace(1, epochs, _SWEPT_EPOCHS).round())
-    from reshuffle.grid.metrics import METRICS
-
     known = [name.replace("_", "-") for name in METRICS]
     questions = None
     if metrics is not None:
@@ -110,8 +111,11 @@ def sweep(
     render.require_pictures()
     posed = pose(problem)
     if "step" in over and over["step"] is None:
-        over["step"] = _auto_steps(posed.problem, over, fixed)
-    import reshuffle as rs
+        # A grid for all schemes and batches alike: steps must be, in a table.
+        made = grids.dimensions({name: over[name] for name in over if name != "step"} | {"step": [1.0]}, {})
+        schemes = {one.scheme for one in grids.grid_points(made, {"scheme": None, **fixed}, [posed.problem])}
+        steps = auto_steps(posed.problem, sorted(schemes, key=repr))
+        over["step"] = [float(f"{one:.3g}") for one in steps]
 
     with ExitStack() as stack:
         client = None if scheduler is None else stack.enter_context(_client(scheduler))
@@ -127,12 +131,8 @@ def sweep(
                 "missing ones."
             ) from None
     answer = _sweep_answer(posed, problem, found)
-    for name, text in (("sweep.csv", render.csv_text), ("sweep.json", render.json_text)):
-        with console.writing(str(folder / name)):
-            (folder / name).write_text(text(answer), encoding="utf-8", newline="")
-    for name in ("sweep.png", "sweep.svg"):
-        with console.writing(str(folder / name)):
-            answer.picture().savefig(folder / name)
+    for kind, ending in (("csv", "csv"), ("json", "json"), ("plot", "png"), ("plot", "svg")):
+        render.write(answer, kind, str(folder / f"sweep.{ending}"))
     render.deliver(answer, outputs)
     if "-" not in (outputs.csv, outputs.json):
         print(f"Written to {folder}: sweep.png, sweep.svg, sweep.csv, sweep.json")
@@ -166,18 +166,6 @@ def _dimensions(grid: GridOptions, scheme: str) -> tuple[dict[str, Any], dict[st
     return over, fixed
 
 
-def _auto_steps(problem: "rs.LeastSquares", over: dict[str, Any], fixed: dict[str, Any]) -> list[float]:
-    """A grid for all schemes and batches alike: steps must be, in a table."""
-    from reshuffle.grid import sweep as grids
-    from reshuffle.planning.loo_grid import auto_steps
-
-    made = grids.dimensions(
-        {name: values for name, values in over.items() if values is not None} | {"step": [1.0]}, {}
-    )
-    schemes = {point.scheme for point in grids.grid_points(made, {"scheme": None, **fixed}, [problem])}
-    return [float(f"{step:.3g}") for step in auto_steps(problem, sorted(schemes, key=repr))]
-
-
 def _client(address: str) -> "Client":
     """A client of the scheduler at an address, if one answers there."""
     import errno
@@ -204,7 +192,7 @@ def _client(address: str) -> "Client":
     return client
 
 
-def _sweep_answer(posed: Posed, asked: options.ProblemOptions, found: "Dataset") -> Answer:
+def _sweep_answer(posed: Posed, given: options.ProblemOptions, found: "Dataset") -> Answer:
     """The best points, every point in a tidy table, and a picture; the first metric is ranked and drawn."""
     import numpy as np
 
@@ -215,41 +203,34 @@ def _sweep_answer(posed: Posed, asked: options.ProblemOptions, found: "Dataset")
         ranked = ranked.mean("output", keep_attrs=True)
     points = [str(name) for name in found["reason"].dims if name != "question"]
     name, shown = str(ranked.name), str(ranked.attrs["long_name"])
-    # The points with the least values, each at its best epoch.
-    values = np.where(np.isnan(ranked), np.inf, np.asarray(ranked, dtype=np.float64))
     has_epochs = "epochs" in ranked.dims
-    least = values.min(axis=-1) if has_epochs else values
-    order = np.argsort(least, axis=None, kind="stable")[:_SHOWN_POINTS]
-    places = [
-        place for place in zip(*np.unravel_index(order, least.shape), strict=True) if least[place] < np.inf
-    ]
-    records: list[dict[str, Any]] = []
-    for place in places:
-        record = {dim: found[dim].values[k].item() for dim, k in zip(points, place, strict=True)}
-        if has_epochs:
-            record["epoch"] = float(found["epochs"].values[values[place].argmin()])
-        records.append(record | {name: float(least[place])})
+    # The points with the least values, each at its best epoch.
+    table = ranked.to_dataframe().reset_index()[[*points, *["epochs"] * has_epochs, name]]
+    table = table[np.isfinite(table[name])].sort_values(name, kind="stable").drop_duplicates(points)
+    records = table.rename(columns={"epochs": "epoch"}).head(_SHOWN_POINTS).to_dict("records")
     series = []
-    for place, record in zip(places[:_SHOWN_CURVES] if has_epochs else [], records, strict=False):
-        label = ", ".join(f"{dim} {cell(record[dim])}" for dim in points)
-        series.append(Series(label, np.asarray(found["epochs"]), np.asarray(ranked)[place]))
+    for record in records[:_SHOWN_CURVES] if has_epochs else []:
+        where = {dim: record[dim] for dim in points}
+        label = ", ".join(f"{dim} {cell(value)}" for dim, value in where.items())
+        series.append(Series(label, np.asarray(found["epochs"]), np.asarray(ranked.sel(where))))
 
     notes = ["Best: none; every point diverges or has no answer."]
     if records:
-        *where, (_, value) = records[0].items()
-        at = ", ".join(f"{dim.replace('_', ' ')} {cell(value)}" for dim, value in where)
+        *best, (_, value) = records[0].items()
+        at = ", ".join(f"{dim.replace('_', ' ')} {cell(value)}" for dim, value in best)
         notes = [f"Best: {at}, with a {shown} of {cell(value)}."]
     kept, distrusted = int(found.attrs["from_cache"]), int(found.attrs["distrusted"])
     notes += [f"{kept} answers were there already."] * bool(kept)
     notes += [f"{distrusted} files there were not whole and were computed again."] * bool(distrusted)
     reasons = dict.fromkeys(str(reason) for reason in found["reason"].values.ravel() if reason)
     notes += [f"Of some points: {reason}" for reason in list(reasons)[:3]]
+    first = records[0] if records else {dim: found[dim].values[0] for dim in points}
     problem = posed.problem
     return Answer(
         "sweep",
         f"{found['reason'].isel(question=0).size} points, {problem.n} rows, {problem.p} columns: {shown}",
         {
-            **(posed.record(asked) if posed.data is not None else {}),
+            **(posed.record(given) if posed.data is not None else {}),
             **found.attrs,
             "coordinates": {str(dim): found[dim].values for dim in found.coords},
             "variables": {
@@ -266,11 +247,7 @@ def _sweep_answer(posed: Posed, asked: options.ProblemOptions, found: "Dataset")
         keys=len(points),
         remarks=posed.remarks,
         notes=notes,
-        draw=cache(
-            lambda: _sweep_picture(
-                found, ranked, dict(zip(points, places[0] if places else [0] * len(points), strict=True))
-            )
-        ),
+        draw=cache(lambda: _sweep_picture(ranked, {dim: first[dim] for dim in points})),
     )
 
 
@@ -284,19 +261,18 @@ def _sweep_columns(found: "Dataset") -> dict[str, Any]:
     return {name: frame[name].to_numpy() for name in frame}
 
 
-def _sweep_picture(found: "Dataset", ranked: "DataArray", best: dict[str, int]) -> "Picture":
+def _sweep_picture(ranked: "DataArray", best: dict[str, Any]) -> "Picture":
     """The map over steps and batches, and curves at the best step; other dimensions are at their best."""
     from reshuffle import plotting
 
     *_, x = best
     y = next(name for name in best if name in ("batches", "batch_size"))
-    others = {name: found[name].values[place] for name, place in best.items() if name not in (x, y)}
+    others = {name: value for name, value in best.items() if name not in (x, y)}
     has_curves = "epochs" in ranked.dims
     made = plotting.figure(11.0 if has_curves else 6.0, 4.4)
     axes = made.subplots(1, 2 if has_curves else 1, squeeze=False)[0]
     plotting.heat_map(ranked, x, y, ax=axes[0], **others)
     if has_curves:
-        step = found[x].values[best[x]]
-        plotting.sweep_curves(ranked, by=y, ax=axes[1], **{x: step}, **others)
-        axes[1].set_title(f"{x} {number(step, 3)}", fontsize=9)
+        plotting.sweep_curves(ranked, by=y, ax=axes[1], **{x: best[x]}, **others)
+        axes[1].set_title(f"{x} {number(best[x], 3)}", fontsize=9)
     return made

@@ -20,7 +20,7 @@ _MARGIN = 3.0
 _QUICK, _SLOW = 1e6, 3e7
 """Rows times the square of the rank, up to which the formula of shuffled samples takes 0.1 s, or beyond it 2 s."""
 _MANY = 16
-"""Fixed batches up to which there may be an exact formula."""
+"""Fixed batches up to which there may be an exact answer."""
 _TALL = 2
 """Rows per direction, at least: where they are fewer, training rows do not show the effect on rows left out."""
 _CLOSE = 1e-6
@@ -29,9 +29,9 @@ _CLOSE = 1e-6
 def left_out(run: Run, epochs: FloatArray) -> tuple[LeaveOneOut, FloatArray] | None:
     """Leave-one-out by the mean step and its error, of the same shape; None where a formula is quick or better.
 
-    Shuffled samples have a formula, which knows more where the error is above a tenth of the standard error (all of
-    it where the formula takes seconds), and where a smaller `rtol` than the default asks for it. Many fixed batches
-    have none, and the folds that are refitted in its place know less than the mean step.
+    The formula of the run knows more where this error is above a tenth of the standard error (all of it where the
+    formula takes seconds), and where a smaller `rtol` than the default asks for it. That of many fixed batches
+    knows little more at any step, and where it fails folds are refitted, which know less.
     """
     problem, scheme, recipe, n = run.problem, run.scheme, run.recipe, run.problem.n
     is_plain = recipe.is_constant and not (recipe.momentum or recipe.average or recipe.unpenalized)
@@ -55,7 +55,7 @@ def left_out(run: Run, epochs: FloatArray) -> tuple[LeaveOneOut, FloatArray] | N
     error = _MARGIN * _order_effect(run, partition, epochs, found.mean_square)
     allowed = found.standard_error * (1.0 if n * rank**2 > _SLOW else 0.1)
     off = (error - allowed).reshape(np.size(epochs), -1).mean(axis=1)
-    return (found, error) if is_fixed or (off <= 0).all() else None
+    return (found, error) if (is_fixed and np.isfinite(off).all()) or (off <= 0).all() else None
 
 
 def _order_effect(

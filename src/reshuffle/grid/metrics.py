@@ -426,7 +426,7 @@ def _mean_square_stability(run: Run, epochs: FloatArray) -> Found:
     return found.error_kind, {"mean_square_rate": rate, "mean_square_converges": converges}
 
 
-def _critical_step(name: str, mean_square: bool) -> Metric:
+def _threshold(name: str, mean_square: bool, label: str) -> Metric:
     def asked(run: Run, epochs: FloatArray) -> Found:
         recipe = run.recipe
         found = critical_step(
@@ -435,24 +435,11 @@ def _critical_step(name: str, mean_square: bool) -> Metric:
         )  # fmt: skip
         return found.error_kind, {name: (float(found), found.error)}
 
-    what = "single runs converge in mean square" if mean_square else "the mean iterate converges"
-    label = f"step up to which {what}"
-    return Metric(
-        name, (_at_end(name, label, _STEP, True),), asked, uses_mean_map=False, depends_on_step=False
-    )
+    quantity = Quantity(name, label, _STEP, (), per_output=False, has_error=True)
+    return Metric(name, (quantity,), asked, uses_mean_map=False, depends_on_step=False)
 
 
-def _curve(name: str, label: str, has_error: bool = False, unit: str = _SQUARE) -> Quantity:
-    return Quantity(name, label, unit, has_error=has_error)
-
-
-def _at_end(
-    name: str, label: str, unit: str = "1", has_error: bool = False, per_output: bool = False
-) -> Quantity:
-    return Quantity(name, label, unit, (), per_output, has_error)
-
-
-def _simple(name: str, label: str, has_error: bool = False, **others: Any) -> Metric:
+def _method(name: str, label: str, has_error: bool = False, **others: Any) -> Metric:
     """A metric with one quantity: the method of a run that has its name, and the one of its error."""
 
     def asked(run: Run, epochs: FloatArray) -> Found:
@@ -462,85 +449,91 @@ def _simple(name: str, label: str, has_error: bool = False, **others: Any) -> Me
     return Metric(name, (Quantity(name, label, has_error=has_error, **others),), asked)
 
 
-_RISK = (
-    _curve("risk", "risk of the mean iterate", True),
-    _curve("risk_frozen", "risk of what is never learned"),
-    _curve("risk_bias", "risk of what is not learned yet"),
-    _curve("risk_cross", "cross term of what is frozen and what is learned"),
-    _curve("risk_variance", "risk from the noise in the responses"),
-)
-_EXPECTED_RISK = (
-    _curve("expected_risk", "expected risk of a single run", True),
-    _curve("expected_risk_mean", "risk of the mean iterate"),
-    _curve("expected_risk_spread", "risk that shuffling adds", True),
-)
-_LEAVE_ONE_OUT = (
-    _curve("leave_one_out", "test error by leave-one-out, noise included", True),
-    _curve("leave_one_out_standard_error", "standard error of leave-one-out, as rows are a sample"),
-)
-_EXPECTED_LOSS = (
-    _curve("expected_training_loss", "expected training loss of a single run", True),
-    _curve("expected_training_loss_spread", "training loss that shuffling adds", True),
-)
-_PER_COLUMN = "unit of y per unit of the column"
-_LIMIT = (
-    _at_end("limit_training_loss", "training loss in the limit of many epochs", _SQUARE, True, True),
-    _at_end("limit_risk", "risk in the limit of many epochs", _SQUARE, True, True),
-)
-_DISTANCE = (
-    _at_end("limit_distance", "distance of the limit from least squares", "unit of y per unit of X", True),
-)
-_BEST = (
-    _at_end("best_epoch", "epoch to stop at", "epochs", False, True),
-    _at_end("best_epoch_risk", "risk there, or leave-one-out if the truth is unknown", _SQUARE, True, True),
-    _at_end("best_epoch_standard_error", "standard error of leave-one-out there", _SQUARE, False, True),
-    _at_end(
-        "best_epoch_gap", "amount by which the risk may be smaller at another epoch", _SQUARE, False, True
-    ),
-)
-_RATE = (
-    _at_end("rate", "factor of the slowest mode per epoch", has_error=True),
-    _at_end("converges", "1 if the mean iterate converges, else 0"),
-)
-_SQUARE_RATE = (
-    _at_end("mean_square_rate", "factor of the mean square of a run per epoch", has_error=True),
-    _at_end("mean_square_converges", "1 if single runs converge in mean square, else 0"),
-)
+def _quantities(labels: Mapping[str, str], errors: Iterable[str] = (), **common: Any) -> tuple[Quantity, ...]:
+    """Quantities with these labels, by name; those in `errors` have one."""
+    known = set(errors)
+    return tuple(Quantity(name, label, has_error=name in known, **common) for name, label in labels.items())
 
 
-def _second_moment_operations(run: Run, epochs: FloatArray) -> float:
-    return run.second_moment_choice(epochs).method.operations
-
-
+_AT_END: dict[str, Any] = {"dims": (), "unit": "1", "per_output": False}
+_RISK = {
+    "risk": "risk of the mean iterate",
+    "risk_frozen": "risk of what is never learned",
+    "risk_bias": "risk of what is not learned yet",
+    "risk_cross": "cross term of what is frozen and what is learned",
+    "risk_variance": "risk from the noise in the responses",
+}
+_EXPECTED_RISK = {
+    "expected_risk": "expected risk of a single run",
+    "expected_risk_mean": "risk of the mean iterate",
+    "expected_risk_spread": "risk that shuffling adds",
+}
+_LEAVE_ONE_OUT = {
+    "leave_one_out": "test error by leave-one-out, noise included",
+    "leave_one_out_standard_error": "standard error of leave-one-out, as rows are a sample",
+}
+_EXPECTED_LOSS = {
+    "expected_training_loss": "expected training loss of a single run",
+    "expected_training_loss_spread": "training loss that shuffling adds",
+}
+_LIMIT = {
+    "limit_training_loss": "training loss in the limit of many epochs",
+    "limit_risk": "risk in the limit of many epochs",
+}
+_DISTANCE = {"limit_distance": "distance of the limit from least squares"}
+_WHEN = Quantity("best_epoch", "epoch to stop at", "epochs", ())
+_BEST = {
+    "best_epoch_risk": "risk there, or leave-one-out if the truth is unknown",
+    "best_epoch_standard_error": "standard error of leave-one-out there",
+    "best_epoch_gap": "amount by which the risk may be smaller at another epoch",
+}
+_RATE = {
+    "rate": "factor of the slowest mode per epoch",
+    "converges": "1 if the mean iterate converges, else 0",
+}
+_SQUARE_RATE = {
+    "mean_square_rate": "factor of the mean square of a run per epoch",
+    "mean_square_converges": "1 if single runs converge in mean square, else 0",
+}
 _TABLE = (
-    Metric("risk", _RISK, _risk, needs_truth=True),
-    Metric("expected_risk", _EXPECTED_RISK, _expected_risk, True, operations=_second_moment_operations),
-    Metric("leave_one_out", _LEAVE_ONE_OUT, _leave_one_out, uses_mean_map=False),
-    _simple("training_loss", "training loss of the mean iterate", has_error=True),
-    Metric("expected_training_loss", _EXPECTED_LOSS, _expected_training_loss),
-    _simple("excess_training_loss", "training loss above that of least squares"),
-    _simple("degrees_of_freedom", "degrees of freedom of the fit", unit="1", per_output=False),
-    _simple("iterate", "mean iterate", has_error=True, unit=_PER_COLUMN, dims=("epochs", "parameter")),
-    Metric("limit", _LIMIT, _limit, diverged=lambda rate, error: {each.name: math.inf for each in _LIMIT}),
+    Metric("risk", _quantities(_RISK, ["risk"]), _risk, needs_truth=True),
     Metric(
-        "limit_distance",
-        _DISTANCE,
+        "expected_risk", _quantities(_EXPECTED_RISK, ["expected_risk", "expected_risk_spread"]), _expected_risk,
+        needs_truth=True, operations=lambda run, epochs: run.second_moment_choice(epochs).method.operations,
+    ),
+    Metric("leave_one_out", _quantities(_LEAVE_ONE_OUT, ["leave_one_out"]), _leave_one_out, uses_mean_map=False),
+    _method("training_loss", "training loss of the mean iterate", has_error=True),
+    Metric("expected_training_loss", _quantities(_EXPECTED_LOSS, _EXPECTED_LOSS), _expected_training_loss),
+    _method("excess_training_loss", "training loss above that of least squares"),
+    _method("degrees_of_freedom", "degrees of freedom of the fit", unit="1", per_output=False),
+    _method(
+        "iterate", "mean iterate", has_error=True, unit="unit of y per unit of the column",
+        dims=("epochs", "parameter"),
+    ),
+    Metric(
+        "limit", _quantities(_LIMIT, _LIMIT, dims=()), _limit,
+        diverged=lambda rate, error: dict.fromkeys(_LIMIT, math.inf),
+    ),
+    Metric(
+        "limit_distance", _quantities(_DISTANCE, _DISTANCE, **{**_AT_END, "unit": "unit of y per unit of X"}),
         _limit_distance,
         diverged=lambda rate, error: {"limit_distance": math.inf},
     ),
-    Metric("best_epoch", _BEST, _best_epoch, operations=lambda run, epochs: run.best_epoch_operations),
     Metric(
-        "stability", _RATE, _stability, diverged=lambda rate, error: {"rate": (rate, error), "converges": 0.0}
+        "best_epoch", (_WHEN, *_quantities(_BEST, ["best_epoch_risk"], dims=())), _best_epoch,
+        operations=lambda run, epochs: run.best_epoch_operations,
     ),
     Metric(
-        "mean_square_stability",
-        _SQUARE_RATE,
-        _mean_square_stability,
+        "stability", _quantities(_RATE, ["rate"], **_AT_END), _stability,
+        diverged=lambda rate, error: {"rate": (rate, error), "converges": 0.0},
+    ),
+    Metric(
+        "mean_square_stability", _quantities(_SQUARE_RATE, ["mean_square_rate"], **_AT_END), _mean_square_stability,
         diverged=lambda rate, error: {"mean_square_rate": (math.inf, math.inf), "mean_square_converges": 0.0},
     ),
-    _critical_step("critical_step", mean_square=False),
-    _critical_step("mean_square_critical_step", mean_square=True),
-)
+    _threshold("critical_step", False, "step up to which the mean iterate converges"),
+    _threshold("mean_square_critical_step", True, "step up to which single runs converge in mean square"),
+)  # fmt: skip
 METRICS = {metric.name: metric for metric in _TABLE}
 """The metrics by name. A new question is one more entry of the table."""
 
@@ -560,7 +553,7 @@ def held_out_loss(problem: LeastSquares) -> Metric:
         error = error_of_loss(problem.n, loss, largest * run.iterate_error(epochs))
         return run.error_kind, {"held_out_loss": (loss, error)}
 
-    quantity = _curve("held_out_loss", "held-out loss of the mean iterate", True)
+    quantity = Quantity("held_out_loss", "held-out loss of the mean iterate", has_error=True)
     return Metric("held_out_loss", (quantity,), asked)
 
 
@@ -599,9 +592,8 @@ def simulated(runs: int, seed: int = 0, *, knows_truth: bool) -> Metric:
         "simulated_expected_risk": "simulated risk of a single run",
         "simulated_training_loss": "simulated training loss of the mean iterate",
     }
-    names = risks or ("simulated_training_loss",)
-    quantities = tuple(_curve(name, labels[name], True) for name in names)
-    return Metric("simulated", quantities, asked, uses_mean_map=False)
+    chosen = {name: labels[name] for name in risks or ("simulated_training_loss",)}
+    return Metric("simulated", _quantities(chosen, chosen), asked, uses_mean_map=False)
 
 
 def checked(metrics: Any, problems: Sequence[LeastSquares]) -> list[Metric]:

@@ -190,7 +190,7 @@ def restored(query: str) -> tuple[str, dict[str, dict[str, Any]], list[str]]:
     """Return the tab and the values of all inputs in a bookmark, and what is wrong with those that are refused."""
     given: dict[str, Any] = {}
     values, errors = {}, []
-    for key, text in parse_qsl(query):
+    for key, text in parse_qsl(query) if "_inputs_" in query else ():
         try:
             given[key] = json.loads(text)
         except (ValueError, RecursionError):

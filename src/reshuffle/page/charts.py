@@ -11,6 +11,7 @@ from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import significant
 from reshuffle.free.plot import histogram
 from reshuffle.page.answers import Axis, Series
+from reshuffle.plotting import spectrum_view
 
 GREW = 1e100
 """A test error beyond this diverges."""
@@ -64,14 +65,14 @@ def bars(label: str, eigenvalues: FloatArray, colour: str, atoms: Sequence[float
 
 
 def density_axis(series: Sequence[Series]) -> Axis:
-    """Return the axis of densities: a hard edge grows without bound, and most of the curve is what counts."""
-    heights = {
-        kind: [np.array(one.y, dtype=float) for one in series if one.kind == kind]
-        for kind in ("line", "bars")
-    }
-    top = max((float(np.nanmax(one, initial=0.0)) for one in heights["bars"]), default=0.0)
-    if heights["line"]:
-        usual = max(float(np.nanquantile(one, 0.8)) for one in heights["line"] if one.size)
-        of_lines = min(max(float(np.nanmax(one)) for one in heights["line"]), 2 * usual)
-        top = max(of_lines, min(top, 3 * of_lines))
-    return Axis("density", "density", False, 0.0, 1.1 * top or 1.0)
+    """Return the axis of densities: hard edges leave through the top, and so do bars far above the law."""
+    lines, counts = ([one for one in series if one.kind == kind] for kind in ("line", "bars"))
+    top = max((float(np.max(one.y, initial=0.0)) for one in counts), default=0.0)
+    curves = [(np.array(one.x, dtype=float), np.array(one.y, dtype=float)) for one in lines]
+    # What is not finite is None: at a point it is infinite, and between points there is a gap.
+    curves = [(t, np.where(np.isnan(density) & ~np.isnan(t), np.inf, density)) for t, density in curves]
+    if of_law := spectrum_view(curves).top:
+        top = max(of_law, min(top, 3 * of_law))
+    # Arrows have their masses above them.
+    has_arrows = any(one.kind == "arrows" for one in series)
+    return Axis("density", "density", False, 0.0, (1.2 if has_arrows else 1.06) * top or 1.0)

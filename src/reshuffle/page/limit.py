@@ -68,7 +68,8 @@ def answer(values: Mapping[str, Any], stage: int, upload: None = None) -> Answer
         best = rs.BestEpoch(float(risk.epochs[place]), float(risk.total[place]), math.nan)
     else:
         best = curve.best_epoch()
-    diverges = limit == math.inf or is_beyond
+    # With as many columns as rows the test error grows without bound although the run converges.
+    diverges = is_beyond or (threshold is None and limit == math.inf)
     facts = {
         "Best epoch": "never" if best.epoch == math.inf else f"{best.epoch:g}",
         "Test error there": number(best.risk),
@@ -109,7 +110,7 @@ def _sentence(best: "rs.BestEpoch", limit: float, threshold: float | None, diver
         return "This step diverges" + ("." if threshold is None else f"; stay below {number(threshold)}.")
     if best.epoch == math.inf:
         return f"Train for as long as you like: the test error falls to {number(best.risk)} in the end."
-    after = f"Trained for ever, it is {number(limit)}."
+    after = f"Trained for ever, it {'grows without bound' if limit == math.inf else f'is {number(limit)}'}."
     if best.epoch == 0:
         return f"Do not train at all: the test error is {number(best.risk)} before the first epoch. {after}"
     return f"Stop after {count(best.epoch, 'epoch')}, at a test error of {number(best.risk)}. {after}"

@@ -121,7 +121,7 @@ def _planned(advice: advise.Advice, values: Mapping[str, Any], verify: bool) -> 
         "Batch size": str(best.batch_size),
         "Learning rate": number(best.step, 3),
         "Epochs": str(best.epochs),
-        "Steps": f"{visits * best.epochs:,}, {visits:,} per epoch",
+        "Steps in all": f"{best.epochs:,} × {visits:,} = {visits * best.epochs:,}",
         "Test error (mean square)": number(best.test_error),
     }
     title = "The recommendation, and what other choices would do"
@@ -144,7 +144,11 @@ def _curves_chart(advice: advise.Advice) -> Chart:
     best, given = advice.plan.best, advise.curves(advice)
     simple, least = math.sqrt(advice.plan.least_squares.mean_square), math.sqrt(best.test_error)
     colours = ("first", "second", "third", "fourth")
-    series = [line(one.label, one.x, one.y, colour) for one, colour in zip(given, colours, strict=False)]
+    # Short: on a phone the legend stays in sight with its chart.
+    labels = [one.label.partition(":")[0].replace("learning rate", "rate") for one in given]
+    series = [
+        line(label, one.x, one.y, colour) for label, one, colour in zip(labels, given, colours, strict=False)
+    ]
     level = [simple] * len(given[0].x)
     series.append(line("least squares", given[0].x, level, "grey", dash="1 4"))
     series.append(Series("", "", [best.epochs], [least], "first", "dots", width=5))

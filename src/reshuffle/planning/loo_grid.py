@@ -75,18 +75,17 @@ class Spectrum:
     def rows(self, members: IntArray) -> FloatArray:
         """The rows of some members, (m, r)."""
         if self.problem.n * len(self.values) <= _CACHED:
-            is_piece = bool(len(members)) and bool((np.diff(members) == 1).all())
-            # A piece need not be copied.
-            return self._all_rows[slice(members[0], members[-1] + 1) if is_piece else members]
-        return self._turned(members)
+            is_piece = len(members) and members[-1] - members[0] == len(members) - 1
+            # Rows are ascending: a piece of them need not be copied.
+            return self._all_rows[members[0] : members[-1] + 1] if is_piece else self._all_rows[members]
+        return np.asarray(self.problem.rows_inside(members) @ (self.problem.row_space.scale * self.vectors))
 
     @cached_property
     def _all_rows(self) -> FloatArray:
-        return np.concatenate([self._turned(members) for members in self.chunks])
-
-    def _turned(self, members: IntArray) -> FloatArray:
-        scale = self.problem.row_space.scale
-        return np.asarray(self.problem.rows_inside(members) @ (scale * self.vectors))
+        everything = np.arange(self.problem.n)
+        return np.asarray(
+            self.problem.rows_inside(everything) @ (self.problem.row_space.scale * self.vectors)
+        )
 
     @property
     def chunks(self) -> list[IntArray]:
@@ -103,7 +102,7 @@ class Spectrum:
 
     @cached_property
     def weights(self) -> FloatArray:
-        """Of the rows in what is averaged over them, (n,): rows that are weighted already are divided by these."""
+        """Weights of the rows in means over them, (n,): rows that are weighted already are divided by these."""
         return self.problem.row_weights
 
     @cached_property
@@ -150,7 +149,7 @@ class LeftOutCurve:
 
     @classmethod
     def around(cls, spectrum: Spectrum, step: float, longest: float, penalty: float) -> "LeftOutCurve":
-        """For steps up to `step`, with step times visits up to `longest`, and penalties up to `penalty`."""
+        """Make the curve for steps up to `step`, step times visits to `longest`, and penalties to `penalty`."""
         curve = contour.around(0.0, step * (float(spectrum.values.max()) + penalty), longest / step)
         return cls(spectrum, curve.nodes / step, curve.weights / step)
 
@@ -169,30 +168,20 @@ class LeftOutCurve:
         resolvent = 1 / (spectrum.values[:, np.newaxis] - self.nodes)
         split, count = np.hstack([resolvent.real, resolvent.imag]), len(self.nodes)
         enlarged = spectrum.enlarged[members, np.newaxis]
-        inverse = enlarged / (1 - enlarged / n * _joined(np.square(rows) @ split))
+        leverage = np.square(rows) @ split
+        inverse = enlarged / (1 - enlarged / n * (leverage[:, :count] + 1j * leverage[:, count:]))
         mapped_inputs = spectrum.input_map[:, :, np.newaxis] * split[:, np.newaxis]
         explained = (rows @ mapped_inputs.reshape(len(mapped_inputs), -1)).reshape(
             *responses.shape, 2 * count
         )
         # (y - explained) / (1 - ...), written out: quotients of complex numbers take several times as long.
         missed = np.subtract(responses[..., np.newaxis], explained[..., :count], out=explained[..., :count])
-        across, real, imaginary = (
-            explained[..., count:],
-            inverse.real[:, np.newaxis],
-            inverse.imag[:, np.newaxis],
-        )
+        across, real, imaginary = explained[..., count:], inverse.real[:, None], inverse.imag[:, None]
         parts = np.empty((*responses.shape, 1 + 2 * count))
         parts[..., 0] = enlarged * responses
         parts[..., 1 : 1 + count] = missed * real + across * imaginary
         parts[..., 1 + count :] = missed * imaginary - across * real
         return parts
-
-    def _chunks(self, rows: IntArray) -> list[IntArray]:
-        """The rows, so many at a time that their parts fit in memory."""
-        problem = self.spectrum.problem
-        width = (1 + 2 * len(self.nodes)) * (problem.outputs or 1) + len(self.spectrum.values)
-        height = max(1, _CHUNK // width)
-        return np.split(rows, np.arange(height, len(rows), height))
 
     def _all_parts(self) -> Iterable[FloatArray]:
         """The parts of all rows, some at a time; cached, unless they are too many."""
@@ -205,7 +194,11 @@ class LeftOutCurve:
         return list(self._made_parts(np.arange(self.spectrum.problem.n)))
 
     def _made_parts(self, rows: IntArray) -> Iterator[FloatArray]:
-        return (self.parts(members) for members in self._chunks(rows))
+        """The parts of some rows, so many at a time that they fit in memory."""
+        problem = self.spectrum.problem
+        width = (1 + 2 * len(self.nodes)) * (problem.outputs or 1) + len(self.spectrum.values)
+        height = max(1, _CHUNK // width)
+        return (self.parts(part) for part in np.split(rows, np.arange(height, len(rows), height)))
 
     @cached_property
     def _gram(self) -> FloatArray:
@@ -251,7 +244,7 @@ class SpreadEstimate:
     def along(
         self, scheme: Scheme, steps: FloatArray, epochs: FloatArray, penalty: float = 0.0
     ) -> FloatArray:
-        """For each of the steps (s,) after each of the epochs (k,), ascending: (s, k)."""
+        """Estimates (s, k) for steps (s,) after epochs (k,), ascending."""
         n, values = self.spectrum.problem.n, self.spectrum.values
         visits, found = scheme.steps(n), np.zeros((len(steps), len(epochs)))
         if not scheme.is_random or visits == 1:
@@ -260,41 +253,36 @@ class SpreadEstimate:
         noise = _epoch_noise(decay_rate, n / scheme.sizes(n), scheme.shuffle is Shuffle.EVERY_STEP)
         grown = 1 - np.minimum(steps / self.spectrum.safe_step(scheme, penalty), _NEAREST)
         added = (np.square(steps) / grown)[:, np.newaxis] * values * noise / (n - 1)
-        begin, variance, log_rate = 0.0, np.zeros(decay_rate.shape), _log_size(1 - decay_rate)
+        begin, variance = 0.0, np.zeros(decay_rate.shape)
+        log_rate = np.log(np.maximum(np.abs(1 - decay_rate), 1e-300))
         left = -np.expm1(2 * visits * log_rate)
         for number, end in enumerate(epochs):
             lost = -np.expm1(2 * visits * (end - begin) * log_rate)
             sums = np.divide(lost, left, out=np.full(decay_rate.shape, end - begin), where=left > 0)
-            residual = self._mean_square(decay_rate, np.linspace(begin, end, _POINTS) * visits, penalty).mean(
-                axis=0
-            )
+            between = np.linspace(begin, end, _POINTS) * visits
+            residual = self._mean_square(decay_rate, between, penalty).mean(axis=0)
             variance = (1 - lost) * variance + added * residual[:, np.newaxis] * sums
             found[:, number], begin = variance @ values, end
         return np.asarray(found * (n / self.spectrum.weights.sum()))
 
     def _mean_square(self, decay_rate: FloatArray, visits: FloatArray, penalty: float) -> FloatArray:
-        """Of the residuals of the mean iterate on the training rows, over outputs on average, (k, s)."""
+        """Mean squares (k, s) of the residuals on the training rows, over outputs on average."""
         problem, values = self.spectrum.problem, self.spectrum.values
         # Between whole visits a mode that overshoots, with a factor below zero, counts by the size of it.
         factors = np.abs(1 - decay_rate) ** visits[:, np.newaxis, np.newaxis]
         learned = (1 - factors) * (values / (values + penalty))
         left = np.square(1 - learned) @ self._explained
-        return np.asarray((self._whole - self._explained.sum() + left) / (problem.outputs or 1))
+        return np.asarray((self._unexplained + left) / (problem.outputs or 1))
 
     @cached_property
     def _explained(self) -> FloatArray:
-        """What each mode can explain of the mean square of the responses, (r,)."""
+        """Share of each mode (r,) in the mean square of the responses."""
         return np.asarray(np.square(self.spectrum.input_map).sum(axis=1) / self.spectrum.values)
 
     @cached_property
-    def _whole(self) -> float:
+    def _unexplained(self) -> float:
         problem = self.spectrum.problem
-        return float(np.square(problem.compressed.y).sum() / problem.n)
-
-
-def _log_size(rate: FloatArray) -> FloatArray:
-    """log |rate|, very small where the rate is zero."""
-    return np.log(np.maximum(np.abs(rate), 1e-300))
+        return float(np.square(problem.compressed.y).sum() / problem.n - self._explained.sum())
 
 
 def _epoch_noise(decay_rate: FloatArray, shares: FloatArray, independent: bool) -> FloatArray:
@@ -339,27 +327,23 @@ def ridge_left_out(spectrum: Spectrum, penalties: FloatArray) -> tuple[FloatArra
 
     The loss is |y - X b|^2 / (2n) + penalty |b|^2 / 2, with penalties (k,) above zero: the E_i at m = -penalty.
     """
-    at_once = max(1, _SQUARES // spectrum.problem.n)
-    parts = [penalties[start : start + at_once] for start in range(0, len(penalties), at_once)]
-    found = [_some_ridge(spectrum, part) for part in track(parts, len(parts), "ridge regression")]
+    problem, found = spectrum.problem, []
+    at_once = max(1, _SQUARES // problem.n)
+    parts = np.split(penalties, np.arange(at_once, len(penalties), at_once))
+    for some in track(parts, len(parts), "ridge regression"):
+        squares, resolvent = np.zeros((len(some), problem.n)), 1 / (spectrum.values[:, np.newaxis] + some)
+        mapped_inputs = (resolvent[:, :, np.newaxis] * spectrum.input_map[:, np.newaxis]).reshape(
+            len(resolvent), -1
+        )
+        for members in spectrum.chunks:
+            rows, responses = spectrum.rows(members), problem.compressed.y[members]
+            fitted = (rows @ mapped_inputs).reshape(len(rows), len(some), -1)
+            missed = np.square(responses[:, np.newaxis] - fitted).mean(axis=2)
+            one_minus = 1 / spectrum.enlarged[members, np.newaxis] - np.square(rows) @ resolvent / problem.n
+            squares[:, members] = (missed / np.square(one_minus)).T
+        found.append(averaged(squares, spectrum.weights))
     means, errors = (np.concatenate(both) for both in zip(*found, strict=True))
     return means, errors
-
-
-def _some_ridge(spectrum: Spectrum, penalties: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The same of some penalties."""
-    problem = spectrum.problem
-    squares = np.zeros((len(penalties), problem.n))
-    resolvent = 1 / (spectrum.values[:, np.newaxis] + penalties)
-    for members in spectrum.chunks:
-        rows, responses = spectrum.rows(members), problem.compressed.y[members]
-        enlarged = spectrum.enlarged[members, np.newaxis]
-        one_minus = 1 / enlarged - np.square(rows) @ resolvent / problem.n
-        mapped_inputs = resolvent[:, :, np.newaxis] * spectrum.input_map[:, np.newaxis]
-        fitted = (rows @ mapped_inputs.reshape(len(mapped_inputs), -1)).reshape(len(rows), len(penalties), -1)
-        missed = np.square(responses[:, np.newaxis] - fitted).mean(axis=2)
-        squares[:, members] = (missed / np.square(one_minus)).T
-    return averaged(squares, spectrum.weights)
 
 
 def averaged(squares: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -373,9 +357,3 @@ def averaged(squares: FloatArray, weights: FloatArray) -> tuple[FloatArray, Floa
     # Squares of squares leave the range of numbers long before the test error does.
     off = norms(squares - mean[..., np.newaxis] * weights)
     return mean, off * np.sqrt(count / (count - 1)) / total
-
-
-def _joined(parts: FloatArray) -> AnyArray:
-    """Complex numbers from real and imaginary parts beside each other along the last axis."""
-    half = parts.shape[-1] // 2
-    return np.asarray(parts[..., :half] + 1j * parts[..., half:])

@@ -96,12 +96,12 @@ class PlannedRecipe(Displayed):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """For `descend`, and for `explain`."""
+        """Arguments of `descend`, and of `explain`."""
         given = {"scheme": self.scheme, "step": self.step, "momentum": self.momentum, "penalty": self.penalty}
         return {name: value for name, value in given.items() if value != 0.0}
 
     def words(self) -> str:
-        """Batch size, step, momentum, weight decay and epochs, as one would say them."""
+        """Batch size, step, momentum, weight decay and epochs as text."""
         extras = [f"momentum {self.momentum:g}"] if self.momentum else []
         extras += [f"weight decay {significant(self.penalty, 3)}"] if self.penalty else []
         numbers = [f"batches of {self.batch_size}", f"step {significant(self.step, 3)}", *extras]
@@ -169,7 +169,13 @@ class Search:
 
     def screened(self, momentum: float) -> list[PlannedRecipe]:
         """Each penalty, batch size and step at its best epoch."""
-        found, is_exact = [], [not momentum and self._is_mean_step(scheme) for scheme in self.schemes]
+        # A visit is the mean step if samples are drawn for each, or all rows are visited.
+        is_exact = [
+            not momentum
+            and (each.steps(self.n) == 1 or (each.shuffle is Shuffle.EVERY_STEP and each.unit is Unit.SAMPLE))
+            for each in self.schemes
+        ]
+        found = []
         for place in np.ndindex(self.steps.shape):
             penalty, size, share = place
             when = _first(self.mean_squares[place] + self.spreads[place])
@@ -192,11 +198,6 @@ class Search:
                 )
             )
         return found
-
-    def _is_mean_step(self, scheme: Scheme) -> bool:
-        """True if every visit of a scheme is the mean step."""
-        draws = scheme.shuffle is Shuffle.EVERY_STEP and scheme.unit is Unit.SAMPLE
-        return scheme.steps(self.n) == 1 or draws
 
     def refined(self, recipe: PlannedRecipe) -> PlannedRecipe:
         """A recipe with the leave-one-out of the run itself, at the best epoch next to that of the screening.

@@ -93,15 +93,8 @@ class HoldoutCheck(Displayed):
     """
 
     _shown = (
-        "predicted",
-        "predicted_error",
-        "found",
-        "found_error",
-        "single_run",
-        "deviations",
-        "agrees",
-        "rows",
-    )
+        "predicted", "predicted_error", "found", "found_error", "single_run", "deviations", "agrees", "rows",
+    )  # fmt: skip
 
     predicted: float
     predicted_error: float
@@ -133,7 +126,7 @@ class HoldoutCheck(Displayed):
 
 @dataclass(frozen=True, eq=False)
 class Plan(Displayed):
-    """How to train on given data, chosen by leave-one-out: its repr is the recommendation.
+    """A recommendation for training on given data, chosen by leave-one-out; its repr says it in words.
 
     Attributes
     ----------
@@ -206,7 +199,7 @@ class Plan(Displayed):
 
     @property
     def standard_error(self) -> float:
-        """Of the test error: the rows are a sample."""
+        """Standard error of the test error: the rows are a sample."""
         return self.best.standard_error
 
     @cached_property
@@ -220,7 +213,7 @@ class Plan(Displayed):
 
     @cached_property
     def coefficients(self) -> tuple[FloatArray, Any]:
-        """Of the mean iterate, in the units of the data: one per feature, (p,) or (p, t), and the intercept."""
+        """Coefficients (p,) or (p, t) of the mean iterate in the units of the data, and the intercept."""
         return self.standardizer.coefficients(self.run.iterate(self.best.epochs))
 
     @property
@@ -299,9 +292,8 @@ class Plan(Displayed):
             predicted = new.X @ coefficients + intercept
             return np.asarray(np.square(responses - predicted.reshape(responses.shape)))
 
-        found = squares(run.iterate(self.best.epochs))
-        _arrays.whole_number("seed", seed, 0)
-        when = np.asarray(float(self.best.epochs))
+        found, when = squares(run.iterate(self.best.epochs)), np.asarray(float(self.best.epochs))
+        seed = _arrays.whole_number("seed", seed, 0)
         single = single_run(run.problem, run.scheme, run.recipe, run.start, when, seed)
         rows = found.mean(axis=1)
         return HoldoutCheck(
@@ -405,10 +397,10 @@ class Plan(Displayed):
         return []
 
     def table(self, *, at_chosen_epoch: bool = False) -> Table:
-        """What wrong steps and batch sizes cost: by how many per cent their test error is above the least.
+        """Cost of wrong steps and batch sizes: by how many per cent their test error is above the least.
 
         Every cell stops when it is best for it; with `at_chosen_epoch` after as many epochs as the best recipe.
-        It prints as a table; `to_frame()` and iteration have a row for each batch size and step.
+        `to_frame()` and iteration have a row for each batch size and step.
         """
         errors = self.errors
         when = np.full(errors.shape[:2], self.best.place[3]) if at_chosen_epoch else errors.argmin(axis=-1)
@@ -473,7 +465,7 @@ class Plan(Displayed):
 
 
 def _above(value: float, base: float) -> str:
-    """By how many per cent a value is above another."""
+    """The excess of a value over another, in per cent."""
     if not np.isfinite(value):
         return "diverges"
     share = value / base - 1 if base > 0 else 0.0
@@ -552,9 +544,7 @@ def plan(
     """
     problem, standardizer, centres, scales = _standardized(X, y, standardize, intercept, sample_weight)
     n, verifies = problem.n, _arrays.flag("verify", verify)
-    template = (
-        SampleReshuffling(batch_size=1) if scheme is None else base.checked(scheme, n).with_batch_size(1)
-    )
+    template = base.checked(SampleReshuffling(batch_size=1) if scheme is None else scheme, n)
     grid = {
         "batch_sizes": _sizes(batch_sizes, n),
         "shares": _numbers("steps", steps, "above 0 and below 1, in units of the safe step", 0.0, 1.0),
@@ -563,13 +553,19 @@ def plan(
     }
     momenta = _numbers("momenta", momenta, "at least 0 and below 1", -1.0, 1.0)
     spectrum = Spectrum.of(problem, centres)
-    search = Search(spectrum, template, **grid, momenta=momenta, of_run=_arrays.flag("of_run", of_run))
+    of_run = _arrays.flag("of_run", of_run)
+    search = Search(spectrum, template.with_batch_size(1), **grid, momenta=momenta, of_run=of_run)
     best, *others = search.ranked(verifies)
     runners_up: dict[tuple[float, ...], PlannedRecipe] = {}
     for recipe in others:
         runners_up.setdefault((*recipe.place[:2], recipe.momentum), recipe)
     runners_up.pop((*best.place[:2], best.momentum), None)
-    least_squares, ridge = _simple_fits(spectrum)
+    ridges = np.concatenate([[_TINY], np.geomspace(1e-6, 10.0, _RIDGES)]) * spectrum.values.max()
+    means, errors = ridge_left_out(spectrum, ridges)
+    least_squares, ridge = (
+        SimpleFit(name, float(ridges[place]) if place else 0.0, float(means[place]), float(errors[place]))
+        for name, place in (("least squares", 0), ("ridge", 1 + int(np.argmin(means[1:]))))
+    )
     names: Any = getattr(X, "columns", None)
     return Plan(
         best=best,
@@ -621,17 +617,6 @@ def _standardized(
     made = Standardizer.of(raw.X, raw.y, centre=centres, scale=scales, weights=weights)
     features, responses = (made.rows(raw.X), made.responses(raw.y)) if centres or scales else (raw.X, raw.y)
     return LeastSquares(features, responses, sample_weight=weights), made, centres, scales
-
-
-def _simple_fits(spectrum: Spectrum) -> list[SimpleFit]:
-    """Ordinary least squares, and the best ridge regression of a range of penalties."""
-    penalties = np.concatenate([[_TINY], np.geomspace(1e-6, 10.0, _RIDGES)]) * spectrum.values.max()
-    means, errors = ridge_left_out(spectrum, penalties)
-    best = 1 + int(np.argmin(means[1:]))
-    return [
-        SimpleFit(name, float(penalty), float(means[place]), float(errors[place]))
-        for name, penalty, place in (("least squares", 0.0, 0), ("ridge", penalties[best], best))
-    ]
 
 
 def _sizes(given: ArrayLike | None, n: int) -> FloatArray:

@@ -9,8 +9,10 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import BoolArray, FloatArray, IntArray
+from reshuffle._budget import require_memory, warn
 from reshuffle._linalg import norms
-from reshuffle._uncertainty import CONFIDENCE, ErrorKind, quantile, significant
+from reshuffle._uncertainty import CONFIDENCE, ErrorKind, jackknife, quantile, significant
+from reshuffle.epoch.moments import drawn
 from reshuffle.epoch.moments.averages import AveragedMoments
 from reshuffle.epoch.select import Accuracy
 from reshuffle.epoch.visits import Inputs
@@ -19,6 +21,7 @@ from reshuffle.problem.row_space import RowSpace
 from reshuffle.run import expected_risk
 from reshuffle.run.modes import ModesTrajectory
 from reshuffle.run.trajectory import AffineTrajectory
+from reshuffle.schemes.base import Shuffle
 from reshuffle.simulation import simulated_states
 
 
@@ -61,7 +64,8 @@ class ParameterCovariance:
     _back: IntArray = field(repr=False)
     """The place of each epoch among the distinct ones."""
     _draws: tuple[FloatArray | None, ...] = field(repr=False)
-    """Deviations from the mean (distinct epochs, draws, r) of sampled runs, in pairs, of each output."""
+    """Of each output: deviations from the mean (distinct epochs, draws, r) of sampled runs, in pairs, or C without
+    each group of drawn epochs (distinct epochs, groups, r, r)."""
 
     def __repr__(self) -> str:
         shape = (*self.epochs.shape, self._space.p, self._space.p, *self.error.shape[self.epochs.ndim :])
@@ -148,7 +152,13 @@ class ParameterCovariance:
             off = self.error[..., np.newaxis] * np.square(norms(rows))
             with np.errstate(divide="ignore", invalid="ignore"):
                 return np.where(off == 0, 0.0, np.minimum(off / (2 * found), np.sqrt(off)))
-        along = np.square(draws @ self._space.coordinates(rows.T))
+        seen = self._space.coordinates(rows.T)
+        if draws.ndim == 4:
+            squares = np.einsum("kgij,im,jm->gkm", draws, seen, seen, optimize=True)[:, self._back]
+            off = jackknife(np.square(found), squares.reshape(-1, *found.shape))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return np.where(off == 0, 0.0, off / (2 * found))
+        along = np.square(draws @ seen)
         pairs = (along[:, 0::2] + along[:, 1::2]) / 2
         count = pairs.shape[1]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -211,6 +221,11 @@ def covariance(
     """
     when, back = np.unique(clock.ravel(), return_inverse=True)
     count, rank, scale = len(when), run.space.dimension, run.space.scale
+    # The covariances, their factors or finite parts, and those on the way.
+    require_memory(
+        4 * 8.0 * count * rank**2, f"the covariance of {rank} coordinates at {count} epochs",
+        ("fewer epochs at a time", "fewer features", "{expected_risk}, which needs no matrix at every epoch"),
+    )  # fmt: skip
     moves = run.start.any() or run.blocks.response.any()
     found = _Covariances(np.zeros((count, rank, rank)), np.zeros(count))
     if count and rank and moves and run.scheme.is_random:
@@ -219,10 +234,18 @@ def covariance(
         by = _simulated if is_simulated else _of_orders if run.timeline.count > 1 else _followed
         found = by(run, when)
     matrices, errors, kind, draws = found
+    traces = np.trace(matrices, axis1=1, axis2=2)
+    unknown = when[np.isfinite(traces) & (errors > traces)]
+    if kind == CONFIDENCE and len(unknown):
+        warn(
+            f"a few of the single runs are so far from the others after {unknown[0]:g} epochs that their spread is "
+            "not known: at this step single runs may diverge although their mean does not.",
+            ("a smaller step", "{critical_step}(..., mean_square=True)", "{mean_square_stability}()"),
+        )
     matrices = np.where(np.isfinite(matrices).all(axis=(1, 2), keepdims=True), matrices, np.inf)
     inside = (matrices / scale / scale)[back].reshape(*clock.shape, rank, rank)
     error = (np.where(np.isfinite(errors), errors, np.inf) / scale / scale)[back].reshape(clock.shape)
-    draws = None if draws is None else draws / scale
+    draws = None if draws is None else draws / (scale if draws.ndim == 3 else scale * scale)
     return ParameterCovariance(clock, error, kind, run.problem, inside, run.space, back, (draws,))
 
 
@@ -269,15 +292,29 @@ def _of_orders(run: AffineTrajectory, when: FloatArray) -> _Covariances:
 
 
 def _simulated(run: AffineTrajectory, when: FloatArray) -> _Covariances:
-    """The covariance of simulated runs."""
+    """The covariance of simulated runs, or of runs whose epochs are drawn from a few, whichever costs less."""
     most = 2 * max(_FEWEST, int(_REMEMBERED_BYTES / 16 / max(1, run.space.dimension * len(when))))
     wanted = 2 * int(np.ceil(_RUNS / 2 * np.square(max(1.0, Accuracy.rtol / run.accuracy.rtol))))
+    last, is_constant = float(when[-1]), run.recipe.is_constant and run.recipe.average is None
+    if is_constant and run.scheme.shuffle is Shuffle.EVERY_EPOCH and np.isfinite(last):
+        price = drawn.map_flops(wanted, run.dimension, len(run.blocks.rows), run.walk.steps, last)
+        if price < expected_risk.simulation_flops(run, wanted, last):
+            return _of_maps(run, when, wanted)
     runs = min(expected_risk.affordable(run, when), most, wanted)
     states = simulated_states(
         run.problem, run.scheme, run.recipe, run.start[:, 0], when, runs, run.accuracy.seed,
         lambda parameters: run.space.coordinates(parameters.T).T,
     )  # fmt: skip
     return _of_draws(run.space.scale * states, sampled=True)
+
+
+def _of_maps(run: AffineTrajectory, when: FloatArray, orders: int) -> _Covariances:
+    """The covariance of runs whose every epoch has one of so many drawn orders."""
+    given, start = run.blocks.response[:, 0], run.inside(run.start[:, 0])
+    found, *others = drawn.drawn_covariances(run.timeline, given, start, when, orders, run.accuracy.seed)
+    without = np.array(others)
+    apart = norms(jackknife(found, without).reshape(len(when), -1))
+    return _Covariances(found, apart, CONFIDENCE, without.swapaxes(0, 1))
 
 
 def _of_draws(states: FloatArray, sampled: bool) -> _Covariances:
@@ -300,4 +337,6 @@ def _of_draws(states: FloatArray, sampled: bool) -> _Covariances:
         sizes = (np.square(squares[:, 0::2]) + np.square(squares[:, 1::2]) + 2 * products) / 4
         variance = sizes.mean(axis=1) - np.square(norms(found.reshape(len(found), -1)) / largest / largest)
         errors = quantile(count // 2) * np.sqrt(np.maximum(variance, 0.0) / others) * largest * largest
+        # That correction is as uncertain as it is large: of two equally likely states nothing else is.
+        errors += quantile(count // 2) * np.trace(found, axis1=1, axis2=2) / count
     return _Covariances(found, errors, CONFIDENCE, apart)

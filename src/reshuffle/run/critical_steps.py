@@ -418,10 +418,12 @@ def _drawn_square(at_rest: AffineTrajectory) -> RateAt:
     return rate
 
 
-def screened_rate(problem: LeastSquares, scheme: Scheme, made: Recipe) -> Rate | None:
+def screened_rate(
+    problem: LeastSquares, scheme: Scheme, made: Recipe, operations: float = AT_ONCE
+) -> Rate | None:
     """Rate of the mean iterate at a constant step from a few drawn orders, in a fraction of a second.
 
-    None where the mean is taken over all orders, or where already a few of them take longer.
+    None where the mean is taken over all orders, or where already a few of them take more operations.
     """
     if scheme.has_stages or scheme.shuffle is not Shuffle.EVERY_EPOCH or not made.is_constant:
         return None
@@ -432,7 +434,7 @@ def screened_rate(problem: LeastSquares, scheme: Scheme, made: Recipe) -> Rate |
     at_rest = AffineTrajectory(problem, scheme, plain, np.zeros((problem.p, 1)), _ALL_ORDERS)
     if at_rest.space.dimension == 0 or step == 0 or not _is_drawn(at_rest, of_square=False):
         return None
-    if _drawn(_with_step(at_rest, step)).flops > AT_ONCE:
+    if _drawn(_with_step(at_rest, step)).flops > operations:
         return None
     return _drawn_rate(at_rest, made.is_plain and scheme.is_symmetric)(step)
 

@@ -23,7 +23,7 @@ from reshuffle.epoch.averaging.lattice import climbs
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments import drawn
 from reshuffle.epoch.moments.averages import AveragedMoments
-from reshuffle.epoch.moments.drawn import CentredDraws
+from reshuffle.epoch.moments.drawn import A_ROW, CentredDraws
 from reshuffle.epoch.moments.lattice import distance, epoch_moments, flops, is_stationary
 from reshuffle.epoch.moments.matrix import MOST_ENTRIES, FarMoments
 from reshuffle.epoch.moments.stationary import stationary
@@ -33,13 +33,15 @@ from reshuffle.epoch.visits import Inputs, Visits
 from reshuffle.errors import ArgumentError
 from reshuffle.run.modes import Epoch, ModesTrajectory
 from reshuffle.run.trajectory import AffineTrajectory, Risk
-from reshuffle.schemes.base import Shuffle, Unit
+from reshuffle.schemes.base import Shuffle, shares_visits
 from reshuffle.simulation import simulate
 
 _ROUNDING = 1e-8
 """Relative to the terms that are added: what many epochs of rounding may do to a sum of them."""
 _SAMPLED_FLOPS = 4e10
 _FEWEST_RUNS, _MOST_RUNS = 100, 4000
+SHARE, _RUNS = 0.05, 800
+"""Requested standard error of a simulated spread, relative to it, and runs that it takes where one mode has all."""
 _REMEMBERED_BYTES = 4e9
 """Memory of the mean maps of all subsets of the batches."""
 _ROUNDS_OF_A_LIMIT = 100
@@ -238,27 +240,40 @@ class _Question:
         Runs come in pairs that share their noise: half their squared distance has the spread for its mean, and the
         noise, by far the larger part of what varies, cancels in it.
         """
-        run, recipe, runs = self.run, self.run.recipe, affordable(self.run, self.when)
-        mean, mean_error = self.mean_risk()
-        spread = simulate(
-            run.problem,
-            run.scheme,
-            step=recipe.schedule if recipe.divisor == 1 else None,
-            alpha=None if recipe.divisor == 1 else recipe.schedule,
-            penalty=recipe.penalty,
-            momentum=recipe.momentum,
-            average=recipe.average,
-            nesterov=recipe.nesterov,
-            unpenalized=recipe.unpenalized,
-            epochs=self.when,
-            runs=runs,
-            start=run.start[:, 0],
-            seed=run.accuracy.seed,
-            fresh_noise=not self.given_responses,
-        ).spread
-        assert spread is not None
-        errors = np.hypot(quantile(runs // 2) * spread.standard_error, mean_error)
-        return self._estimated(mean, spread.mean, errors)
+        run, recipe, last = self.run, self.run.recipe, float(self.when.max(initial=0.0))
+        runs, (mean, mean_error) = affordable(run, self.when), self.mean_risk()
+        parts = []
+        for number in range(2):
+            found = simulate(
+                run.problem,
+                run.scheme,
+                step=recipe.schedule if recipe.divisor == 1 else None,
+                alpha=None if recipe.divisor == 1 else recipe.schedule,
+                penalty=recipe.penalty,
+                momentum=recipe.momentum,
+                average=recipe.average,
+                nesterov=recipe.nesterov,
+                unpenalized=recipe.unpenalized,
+                epochs=self.when,
+                runs=runs,
+                start=run.start[:, 0],
+                seed=run.accuracy.seed if number == 0 else np.random.default_rng([run.accuracy.seed, number]),
+                fresh_noise=not self.given_responses,
+            ).spread
+            assert found is not None
+            parts.append((runs, found.mean, np.square(found.standard_error)))
+            known = np.isfinite(found.standard_error) & (found.mean > 0)
+            share = float((found.standard_error[known] / found.mean[known]).max(initial=0.0))
+            missing = runs * (np.square(share / SHARE) - 1)
+            affordable_runs = max(run.accuracy.budget, A_SECOND) / simulation_flops(run, 1, last)
+            runs = 2 * int(min(missing, affordable_runs, _MOST_RUNS) / 2)
+            if runs < _FEWEST_RUNS / 10:
+                break
+        counts, spreads, squares = (np.array(each) for each in zip(*parts, strict=True))
+        weights = (counts / counts.sum())[:, np.newaxis]
+        standard_error = np.sqrt((np.square(weights) * squares).sum(axis=0))
+        errors = np.hypot(quantile(counts.sum() // 2) * standard_error, mean_error)
+        return self._estimated(mean, (weights * spreads).sum(axis=0), errors)
 
     def _estimated(self, mean: FloatArray, spread: FloatArray, errors: FloatArray) -> _Found:
         begin = self.run.problem.covariance.norm_squared(self.run.initial_error)
@@ -362,17 +377,13 @@ def _nonnegative(total: float, rounding: float, epoch: float) -> float:
 
 def affordable(run: AffineTrajectory, when: FloatArray) -> int:
     """The number of simulated runs, a few seconds' worth; more epochs than the budget allows for are refused."""
-    problem, last = run.problem, max(1.0, float(when.max(initial=0.0)))
+    last = max(1.0, float(when.max(initial=0.0)))
     if np.isinf(last):
         # Only a walk over all orders is a matter of the budget.
         hint = ["RandomReshuffling with few batches, where the limit is exact", "a larger {budget}"]
         allowed = f"be finite for {run.scheme}, whose spread is estimated from simulated runs"
         raise ArgumentError("epochs", allowed, "one is inf", hint if run.walk.exists else hint[:1])
-    a_run = 4.0 * problem.n * problem.p * last
-    # Runs at the same batch share their calls; with many batches hardly two of them are.
-    batches = len(run.scheme.partition(problem.n)) if run.scheme.unit is Unit.BATCH else 1
-    calls = CALL * run.walk.steps * last
-    fewest = _FEWEST_RUNS * a_run + min(batches, _FEWEST_RUNS) * calls
+    fewest = simulation_flops(run, _FEWEST_RUNS, last)
     budget = max(run.accuracy.budget, A_SECOND)
     if fewest > budget:
         raise ArgumentError(
@@ -382,10 +393,19 @@ def affordable(run: AffineTrajectory, when: FloatArray) -> int:
             f"one is {last:g}; the budget is {budget:.1g} operations, {duration(budget)}",
             ("a larger {budget}", "RandomReshuffling with few batches"),
         )
-    runs = _SAMPLED_FLOPS / a_run
-    if batches * calls > _SAMPLED_FLOPS:
-        runs = min(runs, _SAMPLED_FLOPS / calls)
+    runs = _FEWEST_RUNS * _SAMPLED_FLOPS / fewest
     return 2 * int(np.clip(runs, _FEWEST_RUNS, _MOST_RUNS) / 2)
+
+
+def simulation_flops(run: AffineTrajectory, runs: float, last: float) -> float:
+    """Operations of so many simulated runs up to the last epoch, calls included; infinite without the rows."""
+    problem = run.problem
+    if problem.stream is not None or not problem.compressed.are_all:
+        return np.inf
+    (n, p), shared = problem.X.shape, shares_visits(run.scheme, run.problem.n, int(runs))
+    # Runs at the same batch share their calls; with many batches hardly two of them are.
+    calls = CALL * run.walk.steps * (min(len(run.scheme.divisors(n)), runs) if shared else 1)
+    return float(max(last, 1.0) * (runs * n * (4.0 * p + (0.0 if shared else A_ROW)) + calls))
 
 
 def choice(
@@ -448,8 +468,12 @@ def choice(
         pairs = drawn.FEWEST_PAIRS * MOST_GROUPS
         price_of_maps = drawn.draw_flops(pairs, d, rows, walk.steps) + drawn.follow_flops(2 * pairs, d, when)
         of_maps = too_much(price_of_maps, budget)
+    price_of_runs = np.inf if with_limit else simulation_flops(run, _RUNS, last)
+    if not of_maps and max(price_of_runs, A_SECOND) < price_of_maps:
+        of_maps = f"simulated runs take {price_of_runs:.1g} operations for a spread to 5%"
     methods = ("recursion", price, of_recursion), ("centred maps", price_of_maps, of_maps)
-    return Choice(question, tuple(Method(*each) for each in (*methods, ("simulation", np.nan, unneeded))))
+    simulated = "simulation", price_of_runs, unneeded
+    return Choice(question, tuple(Method(*each) for each in (*methods, simulated)))
 
 
 def _of_stages(choices: list[Choice]) -> Choice:

@@ -233,7 +233,11 @@ class Run:
         """The rate of a mean iterate that diverges, by a few drawn orders; None if it may converge, or is exact."""
         if self._of is not None:
             return self._of[0].divergence
-        rate = screened_rate(self.problem, self.scheme, self.recipe)
+        return self.screened(_budget.AT_ONCE)
+
+    def screened(self, operations: float) -> Rate | None:
+        """The `divergence`, where the fewest draws take no more than so many operations."""
+        rate = screened_rate(self.problem, self.scheme, self.recipe, operations)
         return rate if rate is not None and (rate.least >= 1 or rate.value >= _FAR_BEYOND) else None
 
     def has_diverged(self, epochs: FloatArray) -> BoolArray:
@@ -394,11 +398,14 @@ class Run:
         ParameterCovariance(shape=(2, 20, 20), error at most 1e-16 (estimate))
         """
         clock, outputs = self.recipe.epochs(epochs), self.problem.outputs
-        if outputs is None:
-            return covariance.covariance(self._affine, self._modes, clock)
-        each = (self.output(number) for number in range(outputs))
+        # Deviations of predictions, and then their errors, are those of one covariance.
+        last: ParameterCovariance | None = vars(self).get("_last_covariance")
+        if last is not None and np.array_equal(last.epochs, clock):
+            return last
+        each = [self] if outputs is None else [self.output(number) for number in range(outputs)]
         found = [covariance.covariance(run._affine, run._modes, clock) for run in each]
-        return covariance.beside(found, self.problem)
+        self._last_covariance = found[0] if outputs is None else covariance.beside(found, self.problem)
+        return self._last_covariance
 
     @divergence_first
     def training_loss(self, epochs: ArrayLike) -> FloatArray:

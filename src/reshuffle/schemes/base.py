@@ -23,6 +23,8 @@ from reshuffle.problem.batches import RowGroups
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.row_space import Blocks, CompressedRows
 
+_SHARED_ROWS = 300
+"""Rows, each read once for every run at its batch, from which on a visit of its own for every batch is quicker."""
 Batches: TypeAlias = int | Iterable[ArrayLike] | None
 """B, or the rows of each batch."""
 
@@ -363,6 +365,15 @@ class Scheme(ABC):
 
     def _batch_visits(self, n: int, order: IntArray) -> Iterator[Visit]:
         members, divisors = self.partition(n), self.divisors(n)
+        if not shares_visits(self, n, len(order)):
+            sizes = np.array([len(rows) for rows in members])
+            places = np.array([np.resize(rows, sizes.max()) for rows in members])
+            for step in order.T:
+                kinds = np.column_stack([sizes, divisors])[step]
+                for size, divisor in np.unique(kinds, axis=0):
+                    runs = np.flatnonzero((kinds == (size, divisor)).all(axis=1))
+                    yield Visit(runs, places[step[runs], : int(size)], float(divisor))
+            return
         for step in order.T:
             sorted_runs = np.argsort(step, kind="stable")
             batches, starts = np.unique(step[sorted_runs], return_index=True)
@@ -461,6 +472,14 @@ def _index_arrays(batches: Iterable[Any]) -> list[IntArray]:
 def permutations(rng: np.random.Generator, runs: int, length: int) -> IntArray:
     """Independent uniformly random orders of 0 .. length - 1, (runs, length)."""
     return rng.permuted(np.tile(np.arange(length), (runs, 1)), axis=1)
+
+
+def shares_visits(scheme: Scheme, n: int, runs: int) -> bool:
+    """True if so many of the runs are at the same batch that their visits are made together."""
+    batches = len(scheme.divisors(n))
+    is_drawn = scheme.shuffle in (Shuffle.ONCE, Shuffle.EVERY_EPOCH, Shuffle.EVERY_STEP)
+    together = max(1.0, runs / batches) * n / batches >= _SHARED_ROWS
+    return scheme.unit is Unit.BATCH and (runs == 1 or together or not is_drawn)
 
 
 def rows_of(groups: IntArray, rows: int) -> IntArray:

@@ -50,6 +50,8 @@ _FOLDS = 10
 """Into which rows are cut where they cannot be left out one by one."""
 _SOME = 10_000
 """Rows that know the test error to a percent of itself or so."""
+_OF_STANDARD_ERROR = 0.1
+"""Error of an answer, relative to its standard error, below which there is no need for a better formula."""
 _PATIENCE = 10
 """Seconds or so that a formula may take where folds are quicker."""
 _CALLS = 500
@@ -185,66 +187,70 @@ class RowsLeftOut:
         chosen = np.arange(self._problem.n) if rows is None else row_numbers("rows", rows, self._problem.n)
         if len(np.unique(chosen)) < len(chosen):
             raise ValueError("rows must name a row once, but some are there twice.")
-        if self.run.divergence is not None:
-            return self._of_divergent_run(epochs, chosen)
-        return self._answer(epochs, chosen)
+        return (
+            self._answer(epochs, chosen) if self.run.divergence is None else self._diverging(epochs, chosen)
+        )
 
-    def _of_divergent_run(self, epochs: FloatArray, rows: IntArray) -> LeaveOneOut:
+    def _diverging(self, epochs: FloatArray, rows: IntArray) -> LeaveOneOut:
         """Answers to few digits while the mean iterate has not grown far, and infinite ones from then on."""
-        lost, after = self.run.has_diverged(epochs), self._problem.y.shape[1:]
-        mean, standard, error = np.full((3, *epochs.shape, *after), np.inf)
-        kept = np.full((*epochs.shape, len(rows), *after), np.inf) if mean.size * len(rows) <= KEPT else None
-        kind: ErrorKind = "estimate"
+        lost, relaxed = self.run.has_diverged(epochs), RowsLeftOut(self.run.relaxed, self.centred)
+        relaxed.run.divergence = self.run.divergence
+        # At the start nothing has to be computed.
+        found = relaxed._answer(np.where(lost, 0.0, epochs), rows)
         if lost.any():
             _budget.warn("leave_one_out is infinite where the mean iterate diverges.")
-        method = "divergence"
-        if not lost.all():
-            found = (
-                self._at_start(rows)
-                if not epochs[~lost].any()
-                else self._relaxed._answer(epochs[~lost], rows)
-            )
-            method, kind = found.method, found.error_kind
-            mean[~lost], standard[~lost], error[~lost] = found.mean_square, found.standard_error, found.error
-            if kept is not None and found._kept is not None:
-                kept[~lost] = found._kept
-        return self._make(
-            epochs=epochs, mean_square=mean, standard_error=standard, error=error, error_kind=kind,
-            method=method, rows=rows, _kept=kept,
-        )  # fmt: skip
 
-    @cached_property
-    def _relaxed(self) -> "RowsLeftOut":
-        return RowsLeftOut(self.run.relaxed, self.centred)
+        def filled(part: FloatArray) -> FloatArray:
+            return np.where(lost.reshape(lost.shape + (1,) * (part.ndim - lost.ndim)), np.inf, part)
 
-    def _at_start(self, rows: IntArray) -> LeaveOneOut:
+        return replace(
+            found,
+            epochs=epochs,
+            mean_square=filled(found.mean_square),
+            standard_error=filled(found.standard_error),
+            error=filled(found.error),
+            error_kind=weakest(found.error_kind, "estimate"),
+            method="divergence" if lost.all() else found.method,
+            _kept=None if found._kept is None else filled(found._kept),
+        )
+
+    def _answer(self, epochs: FloatArray, chosen: IntArray) -> LeaveOneOut:
+        """By the first formula that knows its error, or the one that knows most, if none does.
+
+        With momentum, or where samples have several rows, runs that converge are left to folds then.
+        """
+        if not epochs.any():
+            return self._at_start(epochs, chosen)
+        found: list[LeaveOneOut] = []
+        for formula in self._formulas:
+            given = self._by_formula(epochs, chosen, formula)
+            if given is None:
+                continue
+            enough = np.inf if formula.is_preferred else _OF_STANDARD_ERROR * given.standard_error
+            is_known = np.isfinite(given.error) & (given.error <= enough)
+            if (is_known | np.isinf(given.mean_square)).all():
+                return given
+            found.append(given)
+        with np.errstate(invalid="ignore"):
+            sizes = [np.max(given.error / given.standard_error, initial=0.0) for given in found]
+        leads = not self.run.recipe.momentum and self.run.scheme.unit is Unit.SAMPLE
+        maps = (formula.rows for formula in self._formulas if isinstance(formula.rows, LeftOutRows))
+        if found and (leads or np.isfinite(sizes).any() or any(each.modes.largest > 1 for each in maps)):
+            return found[int(np.argmin(np.nan_to_num(sizes, nan=np.inf)))]
+        # Before ten runs, a second more is spent on finding out whether there is anything to compute.
+        if self.run.divergence is None and (growth := self.run.screened(A_SECOND)) is not None:
+            self.run.divergence = growth
+            return self._diverging(epochs, chosen)
+        return self._by_runs(epochs, chosen)
+
+    def _at_start(self, epochs: FloatArray, rows: IntArray) -> LeaveOneOut:
         """Leave out rows of a run that has not begun."""
         problem = self._problem
         missing = problem.compressed.y[rows] - problem.X[rows] @ _arrays.columns(self.run.start)
         parts = [(rows, self._factors[np.newaxis, rows, np.newaxis] * missing)]
         return summed_up(
-            self._make,
-            np.zeros(1),
-            problem,
-            rows,
-            parts,
-            "exact",
-            lambda mean, _: (np.zeros_like(mean), "exact"),
+            self._make, epochs, problem, rows, parts, "exact", lambda mean, _: (np.zeros_like(mean), "exact")
         )
-
-    def _answer(self, epochs: FloatArray, chosen: IntArray) -> LeaveOneOut:
-        """By the first formula that knows its error, or the first that has an answer, if none does.
-
-        With momentum, or where samples have several rows, runs that converge are left to folds then.
-        """
-        first, leads = None, not self.run.recipe.momentum and self.run.scheme.rows_per_unit == 1
-        for formula in self._formulas:
-            given = self._by_formula(epochs, chosen, formula)
-            if given is not None and (np.isfinite(given.error) | np.isinf(given.mean_square)).all():
-                return given
-            first = first or given
-            leads = leads or (isinstance(formula.rows, LeftOutRows) and formula.rows.modes.largest > 1)
-        return first if first is not None and leads else self._by_runs(epochs, chosen)
 
     @cached_property
     def _formulas(self) -> list[Formula]:
@@ -296,7 +302,12 @@ class RowsLeftOut:
         patience = min(self.run.accuracy.budget, _PATIENCE * A_SECOND)
         numbers = 8.0 * len(training.roots) ** 2 * (1 + batches)
         affordable = fits_in_memory(batches, numbers) and lattice.walk_operations <= patience
-        return [lattice.by_size()] if affordable else []
+        if affordable:
+            return [lattice.by_size()]
+        if sum(map(len, training.partition)) < training.n or self.centred:
+            return []
+        units = Training(self.run, training.scheme, self._factors, as_units=True)
+        return [shuffled_samples.CavityUpdates(units).formula()]
 
     def _shuffled(self, training: Training) -> list[Formula]:
         """The cavity equation; affordable drawn orders before it where what it neglects is not small."""
@@ -320,8 +331,9 @@ class RowsLeftOut:
         knows = cavity is not None and not cavity.overshoots
         patience = A_SECOND if knows else min(accuracy.budget, _PATIENCE * A_SECOND)
         if orders := shuffled_samples.affordable_orders(training, patience):
+            found = [replace(each, is_preferred=cavity.is_small) for each in found if cavity is not None]
             found.append(shuffled_samples.DrawnOrders(training, orders, accuracy.seed).formula())
-        return found if cavity is None or cavity.is_small else found[::-1]
+        return found
 
     def _by_formula(self, epochs: FloatArray, rows: IntArray, formula: Formula) -> LeaveOneOut | None:
         """The result by a formula; None where decay rates of left-out runs are beyond all contours."""

@@ -40,6 +40,7 @@ from reshuffle.epoch.averaging.lattice import (
 )
 from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits, scaled_blocks, visit_of
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.row_space import Blocks
 from reshuffle.schemes.base import Scheme, Shuffle
 from reshuffle.validation.contour import (
     CHUNK,
@@ -84,6 +85,7 @@ class Formula:
     error_kind: ErrorKind = "exact"
     sizes: FloatArray | None = None
     unit: int = 1
+    is_preferred: bool = True  # over the next formula, whatever its error
 
 
 def weighted_sum(squares: FloatArray, weights: FloatArray) -> FloatArray:
@@ -97,11 +99,11 @@ class Training:
     """Epochs of a constant recipe, in coordinates that are seen from the start.
 
     Leaving out row i is multiplied by `factors` (n,): more than one where it is left out of the mean too by which
-    all rows were centred. Where samples are shuffled the coordinates are those of the singular vectors of the
-    features, as the cavity equation needs them.
+    all rows were centred. Where samples are shuffled, or `as_units` are batches, the coordinates are those of the
+    singular vectors of the features, as the cavity equation needs them.
     """
 
-    def __init__(self, run: "Run", scheme: Scheme, factors: FloatArray):
+    def __init__(self, run: "Run", scheme: Scheme, factors: FloatArray, *, as_units: bool = False):
         self.problem: LeastSquares = run.problem
         self.scheme, self.start, self.factors = scheme, run.start, factors
         self.n, self.hyperparameters = run.problem.n, run.recipe.at(0)
@@ -113,8 +115,9 @@ class Training:
         whole = count == self.n or self.hyperparameters.penalty > 0
         visited = run.problem if whole else run.problem.of_first(count)
         blocks, self.space = visited.blocks(self.partition, divisors), visited.row_space
-        if scheme.shuffle is Shuffle.EVERY_EPOCH and (scheme.unit.is_cut or len(self.partition) == self.n):
-            self.space, self.blocks = scaled_blocks(self.space, blocks)
+        is_cut = scheme.unit.is_cut or len(self.partition) == self.n or as_units
+        if scheme.shuffle is Shuffle.EVERY_EPOCH and is_cut:
+            self.space, self.blocks = scaled_blocks(self.space, _filled(blocks) if as_units else blocks)
         else:
             ones = np.ones(self.space.dimension)
             self.blocks = ScaledBlocks(
@@ -135,6 +138,11 @@ class Training:
         self.missing = np.asarray(self.blocks.response - self.blocks.rows @ self.origin)
         self._unit_force = np.column_stack([self.visits.unit_force(column) for column in self.origin.T])
         self.force = self.visits.pushed(self._unit_force, 0)
+
+    @cached_property
+    def units(self) -> tuple[FloatArray, FloatArray]:
+        """Rows (rows, r) of `blocks` in the coordinates of the state, and what their responses miss (rows, t)."""
+        return math.sqrt(self.visits.step) * self.blocks.rows, self.missing
 
     def rows(self, members: IntArray) -> tuple[FloatArray, FloatArray]:
         """Rows (m, r) in the coordinates of the state, and the rest of their responses (m, t) at the start."""
@@ -173,6 +181,17 @@ class Training:
         return roots * state[:, :d] * self.roots, roots * state[:, d:]
 
 
+def _filled(blocks: Blocks) -> Blocks:
+    """Batches of equally many rows, filled with zeros, and of equal divisors."""
+    divisor, size = float(blocks.divisors.max()), int(blocks.sizes.max())
+    places = np.arange(size) < blocks.sizes[:, np.newaxis]
+    scale = np.sqrt(divisor / np.repeat(blocks.divisors, blocks.sizes))[:, np.newaxis]
+    rows, response = (np.zeros((places.size, part.shape[1])) for part in (blocks.rows, blocks.response))
+    rows[places.ravel()], response[places.ravel()] = scale * blocks.rows, scale * blocks.response
+    offsets = size * np.arange(blocks.batches + 1)
+    return Blocks(rows, response, offsets, np.full(blocks.batches, divisor))
+
+
 def seen_through(
     training: Training,
     modes: Eigenvectors,
@@ -180,8 +199,8 @@ def seen_through(
     learned: Sequence[FloatArray],
     after: Sequence[FloatArray] | None = None,
     root: FloatArray | None = None,
-) -> Callable[[IntArray], Seen]:
-    """Rows (m,) -> R' (m, q, d), L' (m, l, d) and alpha (m, q, t), where all meet the same maps in their visit.
+) -> Callable[[FloatArray, FloatArray], Seen]:
+    """R' (m, q, d), L' (m, l, d) and alpha (m, q, t) of rows (m, r) and responses that meet the same maps.
 
     These are I minus (d, d) before and after it, by default the same in another order; `learned` (r, t) by those
     before. Features are multiplied by `root` (d,).
@@ -200,10 +219,9 @@ def seen_through(
         entered = [product((entry - one @ entry).T, modes.left.T) for one in maps]
         left = np.stack(entered, axis=1).reshape(r, -1)
 
-    def views(members: IntArray) -> Seen:
-        rows, responses = training.rows(members)
-        shape = len(members), q, -1
-        entering = None if left is None else product(rows, left).reshape(len(members), -1, len(modes.rates))
+    def views(rows: FloatArray, responses: FloatArray) -> Seen:
+        shape = len(rows), q, -1
+        entering = None if left is None else product(rows, left).reshape(len(rows), -1, len(modes.rates))
         alpha = responses[:, np.newaxis] - (rows @ known).reshape(shape)
         return product(rows, right).reshape(shape), entering, alpha
 
@@ -229,7 +247,7 @@ def _left_out(
         inside = [one[: training.rank] for one in learned]
         views.append(seen_through(training, modes, maps, inside, None if after is None else after[batch]))
     return LeftOutRows(
-        modes, modes.left @ gained, lambda batch, members: views[batch](members),
+        modes, modes.left @ gained, lambda batch, members: views[batch](*training.rows(members)),
         np.minimum(training.batch_of, len(views) - 1), coupling, training.factors / training.divisors,
         np.eye(coupling.shape[1], 1), lambda: training.alone,
         is_exact=bool(training.visits.penalty) or (is_exact and not training.leaves_means),
@@ -356,13 +374,8 @@ class Lattice:
 
     def _layers(self) -> Iterator[tuple[IntArray, FloatArray]]:
         """Subsets of the batches (c,), ascending, one size after the other, and mean [K, E] over their orders."""
-        training, batches, start = (
-            self.training,
-            self._batches,
-            np.zeros((self._d, self._d + self.training.outputs)),
-        )
-        layers = subset_layers(batches, batches)
-        states = follow(layers, training.visit, start, self._d)
+        start, batches = np.zeros((self._d, self._d + self.training.outputs)), self._batches
+        states = follow(subset_layers(batches, batches), self.training.visit, start, self._d)
         return zip(subsets_by_size(batches), states, strict=True)
 
     def _dense(self, means: FloatArray, others: list[tuple[IntArray, FloatArray]]) -> "LeftOutMaps":

@@ -8,15 +8,14 @@ from itertools import pairwise
 import numpy as np
 
 from reshuffle._arrays import AnyArray, FloatArray, IntArray
-from reshuffle._budget import A_SECOND, CALL
+from reshuffle._budget import A_SECOND, CALL, available_bytes
 from reshuffle._linalg import root_mean_square, thin_qr
 from reshuffle._progress import track
 from reshuffle._uncertainty import CONFIDENCE, MOST_GROUPS, jackknife, quantile
 from reshuffle.epoch.averaging import cavity_maps
 from reshuffle.epoch.averaging.cavity import are_alike, solve
-from reshuffle.epoch.averaging.lattice import available_bytes
-from reshuffle.schemes.base import permutations, rows_of
-from reshuffle.validation.contour import Eigenvectors, LeftOutRows, Seen, product
+from reshuffle.schemes.base import Unit, permutations, rows_of
+from reshuffle.validation.contour import CHUNK, Eigenvectors, LeftOutRows, Seen, product
 from reshuffle.validation.row_updates import (
     Formula,
     LeftOutMaps,
@@ -27,14 +26,14 @@ from reshuffle.validation.row_updates import (
     weighted_sum,
 )  # fmt: skip
 
-_TOLERANCE, _TOLERANCE_OF_MOMENTUM = 1e-9, 1e-7
-"""To which the cavity equation is solved; with momentum it takes four times as long."""
-_SMALL, _OVERSHOOTS = 0.1, 1.0
-"""Shares up to which errors hold to first order, and the self response of a row from which on they say nothing.
+_FINEST, _FINEST_OF_MOMENTUM, _COARSEST, _OF_NEGLECTED = 1e-9, 1e-7, 1e-6, 0.01
+"""Tolerance of the cavity equation: bounds, those with momentum first, and relative to what it neglects."""
+_SMALL, _OVERSHOOTS, _UNDOES = 0.1, 1.0, 2.0
+"""Share up to which errors hold to first order, and self responses of a row: from the first on nothing is known of
+what it does, and from the second on nothing is known of the other rows either.
 
 Without drawn orders, on 540 problems like those of `python -m benchmarks.cavity_coverage rows`: below a self
-response of one no answer is off by more than half its error, at 1.2 one of 212 is off by 1.3 times its error, and
-from 2 on some are by any factor.
+response of one no answer is off by more than half its error, and from 2 on some are by any factor.
 """
 _ORDERS_AT_A_TIME = 256
 """Orders that are followed together, so that calls with small matrices do not take most of the time."""
@@ -62,14 +61,26 @@ class CavityUpdates:
     is N_t = w sum_{s<t} sum_j b_j(s) y_j; with another unit in the place of i that is, as in the closure of a_i,
     H_t = N_t + (1 / (n-1)) sum_{s<t} E[t-1-s visits] (what visit s adds by its rows).
 
+    Of batches that are always the same single rows are left out. Row i of batch b is T_i U_b, with U_b the rows
+    of its triangular factor, so that a_i(t) = T_i a_b(t) and alpha_i(t) = T_i alpha_b(t).
+
     ArithmeticError if the equation has no solution.
     """
 
     def __init__(self, training: Training):
-        self.training, self._size = training, training.n // len(training.partition)
+        self.training, self._of_batches = training, training.scheme.unit is Unit.BATCH
+        units = len(training.partition)
+        self._size = len(training.blocks.rows) // units
         shares, divisor = _visit_shares(training)
+        if self._of_batches:
+            divisor = float(training.blocks.divisors[0])
+            shares = np.full(units, self._size / divisor)
+        # Factors of what each row does: their rows are scaled like the largest batch.
+        self._factors = training.factors * (divisor / training.divisors if self._of_batches else 1.0)
         self._visiting = cavity_maps.visiting_of(training.visits, shares)
-        tolerance = _TOLERANCE if training.is_symmetric else _TOLERANCE_OF_MOMENTUM
+        finest = _FINEST if training.is_symmetric else _FINEST_OF_MOMENTUM
+        neglected = root_mean_square(np.square(self._visiting.strengths)) / units if len(shares) > 2 else 0.0
+        tolerance = min(max(_OF_NEGLECTED * neglected, finest), _COARSEST)
         found = solve(self._visiting, tolerance)
         if found is None:
             raise ArithmeticError("the cavity equation has no solution.")
@@ -83,19 +94,20 @@ class CavityUpdates:
         self._perturbed_input_map = self._input_map + (signs * off).T @ missing
         self._self_response = found.self_response.reshape(len(found.nodes.nodes), -1, self._size, self._size)
         self._learned = training.roots[:, np.newaxis] * self._learned_without()
-        # All rows, also by units (units, size, r).
-        self._rows = training.rows(np.arange(training.n))[0]
-        self._units = self._rows.reshape(-1, self._size, training.rank)
-        self._shares, self.overshoots = self._of_rows(divisor)
+        # All rows, and those of the units (units, size, r).
+        self._rows = training.rows(np.arange(training.n))[0] if self._of_batches else training.units[0]
+        self._units = training.units[0].reshape(-1, self._size, training.rank)
+        self._shares, self._self_responses = self._of_rows(divisor)
 
     def formula(self) -> Formula:
         """The formula with its error."""
-        if self._size > 1 and not self.training.visits.penalty:
+        if self._size > 1 and not self._of_batches and not self.training.visits.penalty:
             basis, _ = thin_qr(self._rows)
             leverages = np.linalg.norm(basis.reshape(self._units.shape), 2, axis=(1, 2))
             if leverages.max(initial=0.0) > 1 - _LEVERAGE:
                 raise ArithmeticError("groups of rows next to leverage one are known too poorly.")
-        return Formula("cavity", self._updates, self._error, "estimate", self._shares, self._size)
+        size = 1 if self._of_batches else self._size
+        return Formula("cavity", self._updates, self._error, "estimate", self._shares, size)
 
     @cached_property
     def _updates(self) -> LeftOutRows:
@@ -129,32 +141,48 @@ class CavityUpdates:
             learned + nodes.convolve(identity - found.path * grades.T, by_rows) / max(units - 1, 1)
         )
 
-    def _of_rows(self, divisor: float) -> tuple[FloatArray, bool]:
-        """Shares (n,) of what each row does that are neglected, at most; and whether some row overshoots.
+    @property
+    def overshoots(self) -> bool:
+        """True if rows overshoot so much that the others are not known, either."""
+        most = float(self._self_responses.max(initial=0.0))
+        return most > _UNDOES or (most > _OVERSHOOTS and self._of_mean > _SMALL)
+
+    def _of_rows(self, divisor: float) -> tuple[FloatArray, FloatArray]:
+        """Shares (n,) of what each row does that are neglected, at most; and self responses of the units.
 
         Every other unit is before or after, never both. With W_j = X_j'X_j and W their mean, to second order in the
         step over the divisor, s, the covariance of the visits before and after row i is the trace of
 
             s^2 sum_j (W_j - W) x_i x_i'(W_j - W) (B - 1)(B - 2) / (6 B^2),
 
-        nothing for units that are alike, nor for two batches. A row overshoots if its unit has a self response
-        x_i'E[t visits | not i] p_i above one: its error is not known.
+        nothing for units that are alike, nor for two batches; and all where a row overshoots, since its unit has a
+        self response x_i'E[t visits | not i] p_i above one.
         """
         training, rows, units, batches = self.training, self._rows, self._units, self._visiting.steps
         factor = 1 / (1 - training.hyperparameters.momentum) / divisor
-        mean, squares = rows.T @ rows / len(units), np.square(rows).sum(axis=1)
-        fourth = np.einsum("uir,uij,ujs->rs", units, units @ units.swapaxes(1, 2), units, optimize=True)
-        both = np.einsum("ir,rs,is->i", rows, fourth - len(units) * mean @ mean, rows, optimize=True)
+        scaled = training.roots[:, np.newaxis] * self._found.inner * training.roots
+        met = ((np.eye(len(training.roots)) - scaled) @ training.entry)[:, : training.rank] / divisor
+        total, fourth = np.zeros((2, training.rank, training.rank))
+        responses = np.zeros(len(units))
+        height = max(1, CHUNK // max(1, units[0].size))
+        for start in range(0, len(units), height):
+            some = units[start : start + height]
+            flat = some.reshape(-1, training.rank)
+            total += flat.T @ flat
+            within = np.einsum("uir,ujr->uij", some, some)
+            fourth += flat.T @ np.einsum("uij,ujr->uir", within, some).reshape(flat.shape)
+            for one in met:
+                own = np.einsum("uir,ujr->uij", (flat @ one).reshape(some.shape), some)
+                size = np.abs(own[:, 0, 0]) if own.shape[1] == 1 else np.linalg.norm(own, 2, axis=(1, 2))
+                responses[start : start + height] = np.maximum(responses[start : start + height], size)
+        squares = np.einsum("ir,ir->i", rows, rows)
+        both = np.einsum("ir,ir->i", rows @ (fourth - total @ total / len(units)), rows)
         of_visits = (batches - 1) * (batches - 2) / (6.0 * batches**2)
         shares = of_visits * factor**2 * np.maximum(both, 0.0) / np.where(squares == 0, 1.0, squares)
         if batches <= 2:
-            return shares, False
-        scaled = training.roots[:, np.newaxis] * self._found.inner * training.roots
-        met = (np.eye(len(training.roots)) - scaled) @ training.entry
-        responses = [
-            np.einsum("uir,rs,uis->u", units, one[: training.rank], units, optimize=True) for one in met
-        ]
-        return shares, bool(np.abs(responses).max(initial=0.0) / divisor > _OVERSHOOTS)
+            return shares, np.zeros(len(units))
+        unit = training.batch_of if self._of_batches else np.arange(len(rows)) // self._size
+        return np.where(responses[unit] > _OVERSHOOTS, 1.0, np.minimum(shares, 1.0)), responses
 
     def _left_out(self, of_rates: FloatArray | float) -> LeftOutRows:
         """Updates, where each decay rate (r,) is off by a share."""
@@ -169,12 +197,12 @@ class CavityUpdates:
         gains = modes.left @ (roots * self._input_map)
         lost = roots * self._found.inner * roots.T
         seen = seen_through(training, modes, list(lost), list(self._learned[:, :r]), root=root)
-        q, among = len(lost), np.eye(size)
+        q, among = len(lost), np.eye(1 if self._of_batches else size)
         picks = np.kron(nodes.rule[0][:, np.newaxis], among)
         coupling = np.kron(self._visiting.weight * nodes.convolution_at(self._visiting.steps), among)
 
-        def views(_: int, members: IntArray) -> Seen:
-            right, left, alpha = seen(rows_of(members, size))
+        def units(members: IntArray) -> Seen:
+            right, left, alpha = seen(*(part[rows_of(members, size)] for part in training.units))
             own, m = self._self_response[:, members], len(members)
 
             def returned(plain: AnyArray, own: FloatArray) -> AnyArray:
@@ -186,11 +214,31 @@ class CavityUpdates:
             entered = None if left is None else returned(left, own.swapaxes(2, 3))
             return returned(right, own), entered, returned(alpha, own)
 
+        def of_batch(batch: int, members: IntArray) -> Seen:
+            right, left, alpha = units(np.array([batch]))
+
+            def of_members(part: AnyArray) -> AnyArray:
+                return product(self._among_units[members], part.reshape(q, size, -1)).swapaxes(0, 1)
+
+            return of_members(right), None if left is None else of_members(left), of_members(alpha)
+
+        each = 1 if self._of_batches else size
         return LeftOutRows(
-            modes, gains, views, np.zeros(training.n, dtype=np.int64), np.asarray(coupling),
-            training.factors[::size], picks, lambda: training.alone[::size],
+            modes, gains, of_batch if self._of_batches else lambda _, members: units(members),
+            training.batch_of if self._of_batches else np.zeros(training.n, dtype=np.int64), np.asarray(coupling),
+            self._factors[::each], picks, lambda: training.alone[::each],
             is_exact=bool(training.visits.penalty),
         )  # fmt: skip
+
+    @cached_property
+    def _among_units(self) -> FloatArray:
+        """T (n, size): each row in terms of the (compressed) rows of its batch."""
+        training, found = self.training, np.zeros((self.training.n, self._size))
+        units, missing = (part.reshape(-1, self._size, part.shape[1]) for part in training.units)
+        for members, rows, left in zip(training.partition, units, missing, strict=True):
+            together = np.hstack(training.rows(members))
+            found[members] = np.linalg.lstsq(np.hstack([rows, left]).T, together.T)[0].T
+        return found
 
     def _error(self, residuals: Residuals, weights: FloatArray) -> FloatArray:
         """Error of a mean square.
@@ -203,7 +251,7 @@ class CavityUpdates:
         here = np.square(residuals(updates))
         if self.overshoots:
             return np.full((len(here), here.shape[2]), np.inf)
-        fewer = updates.factors * (1 - self._shares[:: self._size])
+        fewer = updates.factors * (1 - self._shares[:: len(self._shares) // len(updates.factors)])
         less = np.square(residuals(replace(updates, factors=fewer)))
         by_rows = weighted_sum(np.abs(less - here), weights)
         by_mean = np.zeros_like(by_rows)

@@ -11,7 +11,6 @@ bit masks.
 """
 
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache, partial
 from itertools import chain, combinations
@@ -22,7 +21,7 @@ import numpy as np
 import scipy.special
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle._budget import CALL
+from reshuffle._budget import CALL, available_bytes, require_memory
 from reshuffle._linalg import each, thin_qr, workers
 from reshuffle._progress import track
 from reshuffle.epoch.epoch_map import MeanMap
@@ -171,13 +170,6 @@ def require_few(batches: int) -> None:
         )
 
 
-def available_bytes() -> float:
-    """Memory that may be used."""
-    if not hasattr(os, "sysconf"):
-        return math.inf
-    return 0.8 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
 def flops(blocks: Blocks) -> float:
     """Operations of the cheaper lattice, calls included; infinite with too many batches or too little memory."""
     if blocks.batches > MOST_BATCHES:
@@ -195,13 +187,8 @@ def reshuffled_mean_map(blocks: Blocks, step: float) -> MeanMap:
     batches = blocks.batches
     require_few(batches)
     cheaper, _, needed = _cheaper(blocks)
-    available = available_bytes()
-    if needed > available:
-        raise BudgetError(
-            f"batches is {batches}, and the exact mean over their orders needs {needed / 2**30:.1f} GiB of the "
-            f"{available / 2**30:.1f} GiB that this machine can spare.",
-            hint=("fewer batches", 'descend(..., {method}="auto")'),
-        )
+    hint = "fewer batches", 'descend(..., {method}="auto")'
+    require_memory(needed, f"batches is {batches}, and the exact mean over their orders", hint)
     with np.errstate(over="ignore", invalid="ignore"):
         return cheaper(blocks, step).require_finite(batches)
 

@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -71,8 +71,11 @@ class Orders:
     divisors: FloatArray
 
 
-DrawPairs = Callable[[np.random.Generator, int], Orders]
-"""Draws as many pairs of an order and its reverse."""
+class DrawPairs(Protocol):
+    """Draws as many pairs of an order and its reverse, or as many orders `alone`."""
+
+    def __call__(self, rng: np.random.Generator, pairs: int, alone: bool = False) -> Orders:
+        """Draw."""
 
 
 def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: "Accuracy") -> list[EpochMap]:
@@ -198,6 +201,16 @@ def follow_each(
     return kernel, constant, entries[:, :-1]
 
 
+def follow_given(visits: Visits, given: FloatArray, orders: Orders) -> tuple[FloatArray, FloatArray]:
+    """K (k, d, d) of each of the orders, and E y (k, d) for given responses y (rows,)."""
+    pushed, padded = np.zeros((len(orders.rows), visits.dimension)), np.append(given, 0.0)
+
+    def see(visit: int, kernel: FloatArray, product: FloatArray, entry: FloatArray) -> None:
+        np.add(pushed, (entry @ padded[orders.rows[:, visit], np.newaxis])[:, :, 0], out=pushed)
+
+    return _backwards(visits, orders, 0, orders.rows.shape[1], see), pushed
+
+
 def _backwards(
     visits: Visits,
     orders: Orders,
@@ -279,22 +292,22 @@ def _cut(samples: IntArray, sizes: IntArray, padding: int) -> IntArray:
 
 
 def pairs_of_orders(scheme: Scheme, n: int, blocks: Blocks) -> DrawPairs:
-    """Draw so many orders, and their reverses: of the rows of all samples, or of the batches."""
+    """Draw so many orders, and unless they are `alone` their reverses: of the rows of samples, or of batches."""
     sizes, divisors = (
         (scheme.sizes(n), scheme.step_divisors(n)) if scheme.unit.is_cut else (blocks.sizes, blocks.divisors)
     )
     members = _cut(np.arange(len(blocks.rows))[np.newaxis], np.asarray(blocks.sizes), len(blocks.rows))[0]
 
-    def draw(rng: np.random.Generator, pairs: int) -> Orders:
+    def draw(rng: np.random.Generator, pairs: int, alone: bool = False) -> Orders:
+        drawn = permutations(rng, pairs, blocks.batches)
         if not scheme.unit.is_cut:
-            batches = permutations(rng, pairs, blocks.batches)
-            batches = np.concatenate([batches, batches[:, ::-1]])
+            batches = drawn if alone else np.concatenate([drawn, drawn[:, ::-1]])
             return Orders(members[batches], np.asarray(divisors)[batches])
         rows_each = len(blocks.rows) // blocks.batches
-        samples = rows_of(permutations(rng, pairs, blocks.batches), rows_each)
-        both = np.concatenate([samples, samples[:, ::-1]])
+        samples = rows_of(drawn, rows_each)
+        samples = samples if alone else np.concatenate([samples, samples[:, ::-1]])
         taken = sizes // scheme.rows_per_unit * rows_each
-        return Orders(_cut(both, taken, len(blocks.rows)), np.tile(divisors, (2 * pairs, 1)))
+        return Orders(_cut(samples, taken, len(blocks.rows)), np.tile(divisors, (len(samples), 1)))
 
     return draw
 

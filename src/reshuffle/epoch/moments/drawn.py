@@ -22,7 +22,7 @@ from reshuffle._budget import A_SECOND, AT_ONCE, CALL, require_affordable
 from reshuffle._linalg import few_threads, graded_svd
 from reshuffle._progress import track
 from reshuffle._uncertainty import MOST_GROUPS, error_of_mean, further_rounds
-from reshuffle.epoch.averaging.sampling import Orders, follow_each, stacked_pairs
+from reshuffle.epoch.averaging.sampling import Orders, follow_each, follow_given, stacked_pairs
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.lattice import is_stationary
 from reshuffle.epoch.moments.stationary import Enclosure, Lyapunov, limit_of, perron, positive_radius
@@ -51,6 +51,12 @@ _RADIUS_TOLERANCE = 1e-3
 _NEW_EPOCHS = 30
 """Epochs after which nearly all that a linear map does to the moments of later ones is known."""
 _MOST_BYTES = 2e9
+A_ROW = 1000.0
+"""Operations in the time that it takes to draw a row and to fetch it."""
+_ORDER_BYTES = 1.5e8
+"""Memory of orders that are followed at once."""
+_CALLS = 10
+"""Calls with small matrices that a visit takes."""
 
 Answer = TypeVar("Answer")
 
@@ -500,6 +506,66 @@ def _end(maps: CentredMaps, weights: FloatArray) -> tuple[float, float]:
     added = second + np.tensordot(maps.crossed.shares(state.path), maps.crossed.images, 1) + maps.own
     of_groups = added.reshape(len(maps.maps), -1) @ back.ravel()
     return float(np.vdot(weights, limit)), float(error_of_mean(of_groups))
+
+
+# Covariances given the responses, where states are small and epochs many: simulated runs would visit the rows again
+# in every epoch.
+
+
+def map_flops(orders: float, dimension: int, rows: int, steps: int, epochs: float) -> float:
+    """Operations of `drawn_covariances` of so many orders, up to so many epochs, calls included."""
+    d = float(dimension)
+    stacks = np.ceil(orders / _stacked_orders(dimension, rows))
+    drawn = orders * rows * (A_ROW + 10.0 * d * d) + _CALLS * CALL * steps * stacks
+    return float(drawn + epochs * (1 + MOST_GROUPS) * (4.0 * orders * d**3 + CALL))
+
+
+def _stacked_orders(dimension: int, rows: int) -> int:
+    return max(1, int(_ORDER_BYTES / (32.0 * rows + 64.0 * dimension**2)))
+
+
+def drawn_covariances(
+    timeline: Timeline, given: FloatArray, start: FloatArray, epochs: FloatArray, orders: int, seed: int
+) -> FloatArray:
+    """Covariances (1 + groups, k, r, r) of the parameters over orders at ascending finite epochs, from u_0 (r,).
+
+    Epochs are independent of each other, and each has the law of the maps z -> A z + c of drawn orders:
+
+        V -> mean of A V A' + covariance of A m + c,
+
+    with the mean m. First the answer of all orders, then those without each group of them.
+    """
+    visits, rng = timeline.visits(0), np.random.default_rng(seed)
+    at_once, d, rank = (
+        _stacked_orders(visits.dimension, len(visits.blocks.rows)),
+        visits.dimension,
+        visits.rank,
+    )
+    sizes = [min(at_once, orders - done) for done in range(0, orders, at_once)]
+    drawn = []
+    with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
+        for size in track(sizes, len(sizes), "drawing orders"):
+            drawn.append(follow_given(visits, given, timeline.draw_pairs(rng, size, alone=True)))
+        kernels, pushed = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
+        maps, pushed = np.eye(d) - visits.left[:, np.newaxis] * kernels * visits.right, visits.left * pushed
+        found = np.zeros((1 + MOST_GROUPS, len(epochs), rank, rank))
+        for number, answer in enumerate(found):
+            some = np.arange(orders) % MOST_GROUPS != number - 1
+            # The orders are side by side: (d, orders, d).
+            wide, inputs, count = np.ascontiguousarray(maps[some].swapaxes(0, 1)), pushed[some].T, some.sum()
+            spread, mean, done = np.zeros((d, d)), np.zeros(d), 0
+            mean[:rank] = start
+            for place, epoch in enumerate(epochs.astype(int)):
+                for _ in range(done, epoch):
+                    ends = wide @ mean + inputs
+                    apart = ends - ends.mean(axis=1, keepdims=True)
+                    after = (wide.reshape(-1, d) @ spread).reshape(d, -1) @ wide.reshape(d, -1).T
+                    before, spread = spread, after / count + apart @ apart.T / (count - 1)
+                    mean = ends.mean(axis=1)
+                    if is_stationary(spread, before, _UNCHANGED):
+                        break
+                done, answer[place] = epoch, spread[:rank, :rank]
+    return found
 
 
 class Radius(NamedTuple):
