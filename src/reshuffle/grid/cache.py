@@ -23,7 +23,7 @@ from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run import Run
 from reshuffle.schemes.base import Scheme
 
-FORMAT = 2
+FORMAT = 3
 """Version of the files: another one makes other names."""
 _DIGEST = 64
 _WORDS = ("key", "error_kind", "reason")

@@ -30,7 +30,8 @@ def left_out(run: Run, epochs: FloatArray) -> tuple[LeaveOneOut, FloatArray] | N
     """Leave-one-out by the mean step and its error, of the same shape; None where a formula is quick or better.
 
     The formula of the run knows more where this error is above a tenth of the standard error (all of it where the
-    formula takes seconds), and where a smaller `rtol` than the default asks for it.
+    formula takes seconds), and where a smaller `rtol` than the default asks for it. That of many fixed batches
+    knows little more at any step, and where it fails folds are refitted, which know less.
     """
     problem, scheme, recipe, n = run.problem, run.scheme, run.recipe, run.problem.n
     is_plain = recipe.is_constant and not (recipe.momentum or recipe.average or recipe.unpenalized)
@@ -54,7 +55,7 @@ def left_out(run: Run, epochs: FloatArray) -> tuple[LeaveOneOut, FloatArray] | N
     error = _MARGIN * _order_effect(run, partition, epochs, found.mean_square)
     allowed = found.standard_error * (1.0 if n * rank**2 > _SLOW else 0.1)
     off = (error - allowed).reshape(np.size(epochs), -1).mean(axis=1)
-    return (found, error) if (off <= 0).all() else None
+    return (found, error) if (is_fixed and np.isfinite(off).all()) or (off <= 0).all() else None
 
 
 def _order_effect(

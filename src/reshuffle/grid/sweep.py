@@ -72,7 +72,9 @@ def sweep(
     The answer at every point is that of `descend(problem, scheme, ...)`. What recipes share is done once: the mean
     map of an epoch of B shuffled batches is a polynomial of degree B - 1 in the step, so that a hundred steps cost
     B + 1 mean maps. A point without an answer is nan, with its `reason`, and what diverges is inf: a run that
-    surely diverges is found by a few drawn orders, and not followed.
+    surely diverges is found by a few drawn orders, and not followed. Leave-one-out of large problems, and of many
+    fixed batches, is that of the mean step, with what the order of visits may change as its error; a smaller `rtol`
+    asks for that of the run itself.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ class Processes(Here):
     def compute(
         self, function: Callable[..., Iterator[Any]], data: Sequence[Any], parts: Sequence[Part]
     ) -> Iterator[Any]:
-        """As above; joblib puts large arrays where all processes can read them."""
+        """Compute parts in any order; joblib puts large arrays where all processes can read them."""
         threads = max(1, (os.cpu_count() or 1) // self.workers)
         with self._joblib.parallel_config("loky", n_jobs=self.workers, inner_max_num_threads=threads):
             parallel = self._joblib.Parallel(return_as="generator_unordered")
@@ -66,7 +66,7 @@ class DaskWorkers(Here):
     def compute(
         self, function: Callable[..., Iterator[Any]], data: Sequence[Any], parts: Sequence[Part]
     ) -> Iterator[Any]:
-        """As above; tasks that are left when nobody waits for them any more are cancelled."""
+        """Compute parts in any order; tasks that nobody waits for any more are cancelled."""
         client = self._client
         used = {number: client.scatter(data[number], broadcast=True, hash=False) for number, _ in parts}
         pending = {

@@ -25,7 +25,7 @@ _NOT_COMPUTED = Answer(np.asarray(np.nan))
 
 @dataclass(frozen=True, eq=False)
 class SchemeRow:
-    """What one way of shuffling does.
+    """The answers of one way of shuffling.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class SchemeComparison(Displayed):
 
     @property
     def full_batch(self) -> SchemeRow:
-        """What the others are compared with."""
+        """The row of the full batch, with which the others are compared."""
         return self.rows[0]
 
     def __iter__(self) -> Iterator[SchemeRow]:

@@ -70,7 +70,7 @@ class SpreadTest:
 
     @property
     def deviations(self) -> float:
-        """How many times as far as single runs are on average (root mean square)."""
+        """The distance over that of single runs on average (root mean square)."""
         expected = float(self.expected.value)
         if expected:
             return self.distance / expected
@@ -433,7 +433,7 @@ def _given_epoch(run: Run, epochs: Any) -> float:
 
 
 def _nearest_epoch(run: Run, fit: FloatArray) -> float:
-    """After how many epochs the mean iterate is nearest to a fit: among ever sparser ones, then between these."""
+    """The epoch whose mean iterate is nearest to a fit: among ever sparser ones, then between these."""
     begin = float(run.recipe.earliest)
     tried = np.unique(np.concatenate([np.arange(16.0), np.geomspace(16, _LONGEST, 80).round()])) + begin
     if run.converges:
@@ -454,7 +454,7 @@ def _nearest_epoch(run: Run, fit: FloatArray) -> float:
 
 
 def _full_batch_limit(run: Run) -> FloatArray:
-    """Where the full batch ends under the penalty of a run."""
+    """Limit of the full batch under the penalty of a run."""
     step = 1 / (_largest(run) ** 2 + run.recipe.penalty)
     recipe = replace(
         run.recipe, schedule=step, divisor=1, momentum=0.0, nesterov=False, average=None, visits=1

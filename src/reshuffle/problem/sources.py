@@ -104,13 +104,12 @@ def _array_files(name: str, paths: Sequence[Path]) -> RowSource:
                 f"{name} must be files whose arrays have the same columns, but {paths[0].name} has shape "
                 f"{shapes[0]} and {path.name} has {shape}."
             )
-    columns = shapes[0][1] if len(shapes[0]) == 2 else None
-    return RowSource(sum(shape[0] for shape in shapes), columns, partial(_file_chunks, name, list(paths)))
 
+    def chunks(height: int) -> Iterator[AnyArray]:
+        for path in paths:
+            yield from _array_chunks(_mapped(name, path), height)
 
-def _file_chunks(name: str, paths: Sequence[Path], height: int) -> Iterator[AnyArray]:
-    for path in paths:
-        yield from _array_chunks(_mapped(name, path), height)
+    return RowSource(sum(shape[0] for shape in shapes), shapes[0][1] if len(shapes[0]) == 2 else None, chunks)
 
 
 def _mapped(name: str, path: Path) -> AnyArray:
@@ -122,15 +121,6 @@ def _mapped(name: str, path: Path) -> AnyArray:
             f"{str(error).rstrip('.')}."
         ) from None
     return mapped
-
-
-def _dataset_of(paths: Sequence[Path]) -> Any:
-    """Parquet files as one dataset."""
-    try:
-        import pyarrow.dataset
-    except ImportError:
-        raise ImportError("parquet files need pyarrow, which is not installed: install pyarrow.") from None
-    return pyarrow.dataset.dataset([str(path) for path in paths], format="parquet")
 
 
 def _is_dataset(value: Any) -> bool:
@@ -151,19 +141,17 @@ def _table_rows(name: str, dataset: Any, columns: Sequence[str]) -> RowSource:
                 "encode them as numbers first."
             )
     names = list(columns)
-    return RowSource(int(dataset.count_rows()), len(names), partial(_table_chunks, dataset, names), names)
 
+    def chunks(height: int) -> Iterator[AnyArray]:
+        ahead = {"batch_readahead": _AHEAD, "fragment_readahead": _AHEAD}
+        for batch in dataset.scanner(columns=names, batch_size=height, **ahead).to_batches():
+            if batch.num_rows:
+                chunk = np.empty((batch.num_rows, batch.num_columns))
+                for place, column in enumerate(batch.columns):
+                    chunk[:, place] = column.to_numpy(zero_copy_only=False)
+                yield chunk
 
-def _table_chunks(dataset: Any, names: list[str], height: int) -> Iterator[AnyArray]:
-    scanner = dataset.scanner(
-        columns=names, batch_size=height, batch_readahead=_AHEAD, fragment_readahead=_AHEAD
-    )
-    for batch in scanner.to_batches():
-        if batch.num_rows:
-            chunk = np.empty((batch.num_rows, batch.num_columns))
-            for place, column in enumerate(batch.columns):
-                chunk[:, place] = column.to_numpy(zero_copy_only=False)
-            yield chunk
+    return RowSource(int(dataset.count_rows()), len(names), chunks, names)
 
 
 def as_numbers(name: str, chunk: AnyArray, start: int) -> FloatArray:
@@ -211,21 +199,6 @@ def _as_weighted(X: FloatArray, y: FloatArray, weights: FloatArray | None) -> Pa
     return (X, y) if weights is None else weighted(X, y, weights)
 
 
-def _with_weights(X: FloatArray, y: FloatArray, weights: FloatArray | None) -> Pair:
-    """Rows as they are, with their weights as one more column of the responses."""
-    return X, np.column_stack([y, np.ones(len(X)) if weights is None else weights])
-
-
-def _moments(X: FloatArray, responses: FloatArray) -> Moments:
-    return Moments.of(X, responses[:, :-1], responses[:, -1])
-
-
-def _standardized(
-    standardizer: Standardizer, X: FloatArray, y: FloatArray, weights: FloatArray | None
-) -> Pair:
-    return _as_weighted(standardizer.rows(X), standardizer.responses(y), weights)
-
-
 class Stream:
     """Rows with their responses, and weights (n,) if there are any, never in memory as a whole."""
 
@@ -240,14 +213,26 @@ class Stream:
         """Standardizer of all rows, from one pass over them; from none if nothing is centred or scaled."""
         if not (centre or scale):
             return Standardizer.identity(self.p, self.outputs)
-        moments = self.gathered(_moments, Moments.merged, _with_weights)
+
+        # Rows as they are, with their weights as one more column of the responses.
+        def with_weights(X: FloatArray, y: FloatArray, weights: FloatArray | None) -> Pair:
+            return X, np.column_stack([y, np.ones(len(X)) if weights is None else weights])
+
+        def moments_of(X: FloatArray, y: FloatArray) -> Moments:
+            return Moments.of(X, y[:, :-1], y[:, -1])
+
+        moments = self.gathered(moments_of, Moments.merged, with_weights)
         made = Standardizer.of_moments(moments, self.n, centre=centre, scale=scale)
         return replace(made, response_mean=made.response_mean[0]) if self.outputs is None else made
 
     def standardized(self, standardizer: Standardizer, weights: FloatArray | None) -> "Stream":
         """The stream with rows centred and scaled as they are read, and with other weights."""
+
+        def standardized(X: FloatArray, y: FloatArray, weights: FloatArray | None) -> Pair:
+            return _as_weighted(standardizer.rows(X), standardizer.responses(y), weights)
+
         made = copy(self)
-        made._prepare, made.weights, made._known = partial(_standardized, standardizer), weights, {}
+        made._prepare, made.weights, made._known = standardized, weights, {}
         return made
 
     def pairs(self, prepare: Prepare | None = None) -> Iterator[tuple[int, FloatArray, FloatArray]]:
@@ -410,7 +395,13 @@ def _file_or_dataset(name: str, value: Any) -> Any:
         raise ValueError(
             f"{name} must be {_KINDS}, all of one kind, but {str(path)!r} {which} of .npy and .parquet files."
         )
-    return _array_files(name, paths) if kinds == {".npy"} else _dataset_of(paths)
+    if kinds == {".npy"}:
+        return _array_files(name, paths)
+    try:
+        import pyarrow.dataset
+    except ImportError:
+        raise ImportError("parquet files need pyarrow, which is not installed: install pyarrow.") from None
+    return pyarrow.dataset.dataset([str(path) for path in paths], format="parquet")
 
 
 def _responses(y: Any) -> RowSource:

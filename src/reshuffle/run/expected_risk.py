@@ -394,8 +394,11 @@ def affordable(run: AffineTrajectory, when: FloatArray) -> int:
 
 
 def simulation_flops(run: AffineTrajectory, runs: float, last: float) -> float:
-    """Operations of so many simulated runs up to the last epoch, calls included."""
-    (n, p), shared = run.problem.X.shape, shares_visits(run.scheme, run.problem.n, int(runs))
+    """Operations of so many simulated runs up to the last epoch, calls included; infinite without the rows."""
+    problem = run.problem
+    if problem.stream is not None or not problem.compressed.are_all:
+        return np.inf
+    (n, p), shared = problem.X.shape, shares_visits(run.scheme, run.problem.n, int(runs))
     # Runs at the same batch share their calls; with many batches hardly two of them are.
     calls = CALL * run.walk.steps * (min(len(run.scheme.divisors(n)), runs) if shared else 1)
     return float(max(last, 1.0) * (runs * n * (4.0 * p + (0.0 if shared else A_ROW)) + calls))
