@@ -27,8 +27,7 @@ from reshuffle.free.laws import __all__ as _laws
 from reshuffle.free.linearization import Pencil, linearize
 from reshuffle.free.parser import parse
 from reshuffle.free.solver import Resolved
-from reshuffle.free.spectrum import Comparison, Spectrum, spectrum
-from reshuffle.free.weighted import Weighted
+from reshuffle.free.spectrum import Comparison, Spectrum, Weighted, spectrum
 
 __all__ = [
     "Brown",

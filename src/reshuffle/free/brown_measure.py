@@ -14,17 +14,8 @@ from numpy.polynomial import Chebyshev
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
-from reshuffle.free import progress
-from reshuffle.free.checks import (
-    Complex,
-    ConvergenceError,
-    ErrorKind,
-    Real,
-    complex_points,
-    count,
-    number,
-    real_points,
-)
+from reshuffle.free import checks, progress
+from reshuffle.free.checks import Complex, ConvergenceError, ErrorKind, Real, complex_points, count
 from reshuffle.free.expression import Expression, block
 from reshuffle.free.linearization import generated
 from reshuffle.free.moments import is_polynomial
@@ -130,11 +121,7 @@ class Brown:
 
     Points z have any shape and answers keep it. Nothing is smoothed: the hermitised resolvent
     ``(i e - [[0, z - p], [(z - p)*, 0]])^-1`` is solved at e = 0 itself, and the density is an exact
-    derivative of it.
-
-    Parameters
-    ----------
-    expression : Expression
+    derivative of it (Belinschi, Sniady and Speicher, 2018). The expression is p.
     """
 
     def __init__(self, expression: Expression):
@@ -234,7 +221,7 @@ class Brown:
     def radial_cdf(self, r: ArrayLike) -> Real:
         """Return the mass of ``|z| <= r`` of a measure that does not change under rotations: ``r g(r)``."""
         self._require_radial()
-        radii = real_points("r", r)
+        radii = checks.real_points("r", r)
         return np.asarray((radii * self.potential_derivative(radii.astype(complex))).real)
 
     @cached_property
@@ -317,7 +304,7 @@ class Brown:
         ax = current_axes() if ax is None else ax
         found = self.grid(points)
         finite = found.density[np.isfinite(found.density) & (found.density > 0)]
-        top = number("density", float(np.quantile(finite, 0.98)) if len(finite) else 1.0)
+        top = float(np.quantile(finite, 0.98)) if len(finite) else 1.0
         mesh = ax.pcolormesh(found.x, found.y, np.nan_to_num(found.density), cmap="Blues", vmin=0, vmax=top)
         ax.figure.colorbar(mesh, ax=ax, label="density", shrink=0.8)
         if sample is not None:

@@ -359,9 +359,8 @@ def certifiable(expression: Expression) -> Expression:
         away = abs(complex(value) - complex(terms.get(word[::-1], 0)).conjugate())
         if away > _ROUNDING * abs(complex(value)):
             raise ValueError(
-                f"a certificate needs an expression that is self-adjoint up to rounding, "
-                f"but it is {expression!r}, in"
-                f" which a word and its reverse differ by {away:.2g}; take (p + p.adjoint())/2"
+                f"a certificate needs an expression that is self-adjoint up to rounding, but it is {expression!r},"
+                f" in which a word and its reverse differ by {away:.2g}; take (p + p.adjoint())/2"
             )
     return Expression(terms, expression.family)
 
@@ -384,7 +383,6 @@ def exact_number(value: Any) -> Fraction | complex:
         if 2 * (number / 2) == number:
             return number
     raise ValueError(
-        f"a certificate needs coefficients that are fractions, floats or complex numbers, "
-        f"but one is {value!r} of type"
-        f" {type(value).__name__}; take fractions.Fraction for numbers with more digits"
+        f"a certificate needs coefficients that are fractions, floats or complex numbers, but one is {value!r} of"
+        f" type {type(value).__name__}; take fractions.Fraction for numbers with more digits"
     )

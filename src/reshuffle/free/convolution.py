@@ -14,19 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reshuffle.free.checks import (
-    Complex,
-    Real,
-    count,
-    number,
-    size,
-)
+from reshuffle.free.checks import Complex, Real, count, number, size
 from reshuffle.free.laws.classical import MarchenkoPastur
 from reshuffle.free.laws.law import Law, Pairs, cumulants_from_moments, moments_from_cumulants
 from reshuffle.free.laws.pushforward import Corner
 from reshuffle.free.measure import exponent
 from reshuffle.free.progress import working
 from reshuffle.free.solver.continuation import Resolved, follow, resolved
+from reshuffle.free.solver.system import FixedPoint
 from reshuffle.free.spectrum import SolvedLaw
 from reshuffle.free.support import Support
 from reshuffle.free.support import support as support_of
@@ -37,7 +32,7 @@ TOGETHER = 4096
 """Points that are solved at once."""
 
 
-def add(*laws: Law) -> Law:
+def add(*laws: Law) -> "Convolved":
     """Return the free additive convolution: the law of ``x_1 + x_2 + ...`` for free x_j.
 
     Parameters
@@ -47,8 +42,7 @@ def add(*laws: Law) -> Law:
 
     Returns
     -------
-    Law
-        A `Convolved`; its support, atoms and measure are computed on first use.
+    Convolved
 
     >>> from reshuffle import free
     >>> [round(x, 8) for x in free.add(free.Bernoulli(), free.Bernoulli()).support[0]]
@@ -57,7 +51,7 @@ def add(*laws: Law) -> Law:
     return Convolved(laws, [1.0] * len(laws), product=False)
 
 
-def multiply(*laws: Law) -> Law:
+def multiply(*laws: Law) -> "Convolved":
     """Return the free multiplicative convolution: the law of ``sqrt(x_1) x_2 sqrt(x_1)`` for free x_j >= 0.
 
     With three, of ``sqrt(x_1) sqrt(x_2) x_3 sqrt(x_2) sqrt(x_1)``, and so on. S-transforms multiply
@@ -70,8 +64,7 @@ def multiply(*laws: Law) -> Law:
 
     Returns
     -------
-    Law
-        A `Convolved`.
+    Convolved
 
     >>> from reshuffle import free
     >>> law = free.MarchenkoPastur(1.0)
@@ -109,7 +102,7 @@ def gram(sigma: Law, ratio: float) -> Law:
     return Corner(multiply(sigma, MarchenkoPastur(ratio)), 1 / ratio)
 
 
-def additive_power(law: Law, times: float) -> Law:
+def additive_power(law: Law, times: float) -> "Convolved":
     """Return the free additive power: the law of ``times`` free copies added, ``R(g) -> times R(g)``.
 
     Source: Nica and Speicher (1996), for every real ``times >= 1``.
@@ -122,8 +115,7 @@ def additive_power(law: Law, times: float) -> Law:
 
     Returns
     -------
-    Law
-        A `Convolved`.
+    Convolved
 
     >>> from reshuffle import free
     >>> free.additive_power(free.Bernoulli(), 1.5).atoms
@@ -132,7 +124,7 @@ def additive_power(law: Law, times: float) -> Law:
     return Convolved([law], [number("times", times, low=1.0, high=1e6)], product=False)
 
 
-def multiplicative_power(law: Law, times: float) -> Law:
+def multiplicative_power(law: Law, times: float) -> "Convolved":
     """Return the free multiplicative power of a law on x >= 0: ``S(m) -> S(m)^times``.
 
     Source: Belinschi and Bercovici (2005), for every real ``times >= 1``.
@@ -145,8 +137,7 @@ def multiplicative_power(law: Law, times: float) -> Law:
 
     Returns
     -------
-    Law
-        A `Convolved`.
+    Convolved
 
     >>> from reshuffle import free
     >>> low, high = free.multiplicative_power(free.MarchenkoPastur(1.0), 2).support[0]
@@ -185,16 +176,8 @@ class Convolved(SolvedLaw):
     """The free convolution of laws that enter t_j times each, t_j >= 1 and real: a sum, or a product.
 
     Made by `add`, `multiply`, `additive_power`, `multiplicative_power` and `compress`; everything is computed
-    on first use. Real points mean the limit from the upper half-plane itself, as for a `Spectrum`.
-
-    Parameters
-    ----------
-    laws : list of Law
-        For products: on the half-line x >= 0, none of them the point 0.
-    weights : list of float
-        t_j, as many.
-    product : bool
-        True for a product, False for a sum.
+    on first use. The weights are the t_j; ``product`` is True for a product, whose laws must be on the half-line
+    x >= 0 and none of them the point 0. Its equations and their sources are those of `WeightedLaws`.
     """
 
     def __init__(self, laws: Sequence[Law], weights: Sequence[float], *, product: bool):
@@ -362,7 +345,7 @@ class LawsState(NamedTuple):
     slopes: Complex
 
 
-class WeightedLaws:
+class WeightedLaws(FixedPoint):
     """The joint fixed point of laws mu_j that enter t_j times, t_j real and at least one.
 
     Every law is known through ``K_j(z) = z - 1/G_j(z)``, and so is what they make together: ``G = 1/(z - K)``. The
@@ -426,10 +409,6 @@ class WeightedLaws:
     def jacobian(self, state: LawsState) -> Complex:
         """Return the derivative of the map, (points, laws, laws)."""
         return np.asarray(self._derivatives(state)[:, :, None] * (np.eye(self.unknowns) - self.weights))
-
-    def tangent(self, state: LawsState, directions: Complex) -> Complex:
-        """Return the derivative of the map along ``directions``, (points, count, laws)."""
-        return np.asarray(directions @ self.jacobian(state).transpose(0, 2, 1))
 
     def shift_tangent(self, state: LawsState, direction: Complex) -> Complex:
         """Return the derivative of the map as ``base`` moves along ``direction``, (points, laws)."""

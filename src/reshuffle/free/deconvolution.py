@@ -98,11 +98,7 @@ def divide(
     Returns
     -------
     Deconvolved
-
-    Raises
-    ------
-    ConvergenceError
-        Where there is no such law: the best one still misses by more than ``tolerance``.
+        Or ConvergenceError, where the best law still misses by more than ``tolerance``.
 
     >>> from reshuffle import free
     >>> noise = free.MarchenkoPastur(0.2)
@@ -187,11 +183,6 @@ def subtract(
     Returns
     -------
     Deconvolved
-
-    Raises
-    ------
-    ConvergenceError
-        Where there is no such law.
 
     >>> from reshuffle import free
     >>> noise = free.Semicircle(0.04)

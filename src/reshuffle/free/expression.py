@@ -438,8 +438,7 @@ def _single(x: Any, name: str) -> tuple[Variable, Law]:
             return word[0], word[0].family.laws[word[0].index]
     raise ValueError(
         f"{name} needs one variable or a law, but it is given {x!r}; of an expression p there is the law"
-        f" {name}(spectrum(p)), of a variable"
-        " that is free from all others"
+        f" {name}(spectrum(p)), of a variable that is free from all others"
     )
 
 
@@ -451,8 +450,7 @@ def _common(left: Expression, right: Expression) -> Family | None:
     if left.family is not None and right.family is not None and left.family is not right.family:
         raise ValueError(
             f"an expression must use variables of one family, but these are of two: {left!r} and {right!r}"
-            f" from two calls of variables;"
-            " make all variables in one call: x, y = variables(law_1, law_2)"
+            f" from two calls of variables; make all variables in one call: x, y = variables(law_1, law_2)"
         )
     return left.family or right.family
 

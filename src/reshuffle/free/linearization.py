@@ -13,17 +13,8 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 
 from reshuffle.free.checks import Complex
-from reshuffle.free.expression import (
-    Expression,
-    Family,
-    Image,
-    Inverse,
-    Letter,
-    Variable,
-    Word,
-    root_law,
-)
-from reshuffle.free.laws import Law, Pushforward
+from reshuffle.free.expression import Expression, Family, Image, Inverse, Letter, Variable, Word, root_law
+from reshuffle.free.laws import Pushforward
 
 TOLERANCE = 1e-11
 
@@ -69,14 +60,8 @@ class Pencil:
         for b, scale, x in zip(self.coefficients[1:], self.scales, matrices, strict=True):
             total = total + np.kron(b, np.asarray(x) / scale)
         cut = self.corner * size
-        inner = (
-            np.linalg.solve(total[cut:, cut:], total[cut:, :cut])
-            if cut < len(total)
-            else 0 * total[cut:, :cut]
-        )
-        return np.asarray(
-            self.factor * (total[:cut, :cut] - total[:cut, cut:] @ inner) + self.shift * np.eye(cut)
-        )
+        inner = total[:cut, cut:] @ np.linalg.solve(total[cut:, cut:], total[cut:, :cut])
+        return np.asarray(self.factor * (total[:cut, :cut] - inner) + self.shift * np.eye(cut))
 
 
 def linearize(expression: Expression) -> Pencil:
@@ -210,27 +195,23 @@ class _Builder:
         if set(rest) == {()}:
             return column, np.asarray(rest[()]) / size
         key = (frozenset((word, _rounded(value / size)) for word, value in rest.items()), column)
-        if key not in self.states:
-            state = self._new(key)
-            self._equate(state, self._rows(rest, column), state, -np.eye(self.dimension))
-        return self.states[key], 1.0
+        return self._defined(key, rest, column, None, -np.eye(self.dimension)), 1.0
 
     def _solve(self, letter: int, column: int, factor: Any) -> int:
         """Return the state y with ``(divisor/magnitude) y = factor * column``."""
         key = (letter, column, np.asarray(factor).tobytes())
+        return self._defined(key, self.inverted[letter], None, column, -np.asarray(factor))
+
+    def _defined(self, key: Any, terms: Terms, at: int | None, column: int | None, factor: Any) -> int:
+        """Return the state with the equation ``terms * at + factor * column = 0``; None stands for itself."""
         if key not in self.states:
-            state = self._new(key)
-            self._equate(state, self._rows(self.inverted[letter], state), column, -np.asarray(factor))
+            self.equations.append({})
+            state = self.states[key] = len(self.equations)
+            row = self._rows(terms, state if at is None else at)
+            target = state if column is None else column
+            row[target] = row.get(target, 0) + self._entry(factor, 0)
+            self.equations[state - 1] = row
         return self.states[key]
-
-    def _new(self, key: Any) -> int:
-        self.equations.append({})
-        self.states[key] = len(self.equations)
-        return self.states[key]
-
-    def _equate(self, state: int, row: dict[int, Complex], column: int, factor: Any) -> None:
-        row[column] = row.get(column, 0) + self._entry(factor, 0)
-        self.equations[state - 1] = row
 
     def _entry(self, value: Any, slot: int) -> Complex:
         result = np.zeros((len(self.scales) + 1, self.dimension, self.dimension), dtype=complex)
@@ -251,10 +232,6 @@ def minimise(pencil: Complex, corner: int) -> Complex:
 
     Two reductions alternate until neither shrinks it: states that the first block never reaches (by symmetry
     also those that never reach it) are dropped, and rows without any variable are solved for.
-
-    Parameters
-    ----------
-    pencil : Hermitian coefficients ``[b_0, b_1, ..., b_m]``, shape (m + 1, size, size).
     """
     size = pencil.shape[1] + 1
     while pencil.shape[1] < size:
@@ -387,16 +364,12 @@ def generated(expression: Expression) -> Expression:
     if not images:
         return expression
     for letter in letters:
+        is_variable = isinstance(letter, Variable)
         other = images.get(letter.index if isinstance(letter, Variable) else letter.variable.index)
-        if (
-            other is not None
-            and letter != other
-            and not (isinstance(letter, Variable) and other.function is np.sqrt)
-        ):
+        if other not in (None, letter) and not (is_variable and other.function is np.sqrt):
             raise ValueError(
                 f"{other.name} may not meet {letter.name} in one expression, but it does in {expression!r}; only a"
-                f" square root and its variable"
-                " may: write both as polynomials of one function of the variable"
+                " square root and its variable may: write both as polynomials of one function of the variable"
             )
     family = expression.family
     assert family is not None
@@ -457,7 +430,14 @@ def reduced(expression: Expression) -> Expression:
     x1 + x1 x2 x1
     """
     laws = expression.family.laws if expression.family else ()
-    rules = [_rule(law) for law in laws]
+    rules: list[Rule | None] = []
+    for law in laws:
+        # The powers of a variable end, if it has few values and their polynomial has two terms.
+        few = not law.support and len(law.atoms) <= FEW
+        coefficients = -np.poly([place for place, _ in law.atoms])[:0:-1] if few else np.ones(2)
+        (powers,) = np.nonzero(coefficients)
+        power = int(powers[0]) if len(powers) else 0
+        rules.append((len(coefficients), power, float(coefficients[power])) if len(powers) < 2 else None)
     if not any(rules) and not any(
         isinstance(letter, Inverse) for word in expression.terms for letter in word
     ):
@@ -465,7 +445,18 @@ def reduced(expression: Expression) -> Expression:
     # Words that become the same are added in as few sums as there are of them: each sum copies all words.
     layers: list[dict[Word, Any]] = [{}]
     for word, value in expression.terms.items():
-        short, factor = _reduced_word(word, rules)
+        # A word without high powers, built up letter by letter, and its factor.
+        short: Word = ()
+        factor = 1.0
+        for letter in word:
+            if isinstance(letter, Inverse):
+                short = (*short, Inverse(reduced(letter.of)))
+                continue
+            assert isinstance(letter, Variable)
+            short, rule = (*short, letter), rules[letter.index]
+            if rule is not None and short[-rule[0] :] == (letter,) * rule[0]:
+                short = short[: len(short) - rule[0]] + (letter,) * rule[1]
+                factor *= rule[2]
         layer = next((layer for layer in layers if short not in layer), None)
         if layer is None:
             layers.append(layer := {})
@@ -474,31 +465,3 @@ def reduced(expression: Expression) -> Expression:
         (Expression(layer, expression.family) for layer in layers[1:]),
         Expression(layers[0], expression.family),
     )
-
-
-def _rule(law: Law) -> Rule | None:
-    """Return how the powers of a variable end, if it has few values and their polynomial has two terms."""
-    if law.support or len(law.atoms) > FEW:
-        return None
-    coefficients = -np.poly([place for place, _ in law.atoms])[:0:-1]
-    (powers,) = np.nonzero(coefficients)
-    if len(powers) > 1:
-        return None
-    power = int(powers[0]) if len(powers) else 0
-    return len(coefficients), power, float(coefficients[power])
-
-
-def _reduced_word(word: Word, rules: list[Rule | None]) -> tuple[Word, Any]:
-    """Return a word without high powers, built up letter by letter, and its factor."""
-    short: Word = ()
-    factor = 1.0
-    for letter in word:
-        if isinstance(letter, Inverse):
-            short = (*short, Inverse(reduced(letter.of)))
-            continue
-        assert isinstance(letter, Variable)
-        short, rule = (*short, letter), rules[letter.index]
-        if rule is not None and short[-rule[0] :] == (letter,) * rule[0]:
-            short = short[: len(short) - rule[0]] + (letter,) * rule[1]
-            factor *= rule[2]
-    return short, factor

@@ -100,7 +100,7 @@ def panel_cauchy(panels: Panels, z: Complex) -> Complex:
     needs only the transform of a polynomial on [-1, 1]. ``z`` and the answer have shape (points,).
     """
     # On the cut the side is "above"; a shift far below rounding of z tells the roots so.
-    spread = float(np.max(np.abs(panels.ends())))
+    spread = float(np.max(np.abs(panels.ends()), initial=0.0))
     above = z + 1j * np.where(z.imag == 0, 1e-15 * spread, 0.0)
     total = np.zeros(z.shape, dtype=complex)
     values = panels.series @ _TO_GAUSS.T
@@ -135,11 +135,7 @@ def _of_polynomial(series: Real, values: Real, zeta: Complex) -> Complex:
 def edge_powers(density: Callable[[Real], Any], edges: Real, inward: Real) -> list[int]:
     """Return the smallest m for which ``x = edge + s^m`` makes the density a power series in s, for each edge.
 
-    A density like ``d^a`` at distance d needs ``m a`` to be an integer: 2 for square-root edges, 3 for
-    cubic ones.
-
-    >>> edge_powers(lambda x: np.sqrt(x), np.array([0.0]), np.array([1.0]))
-    [2]
+    A density like ``d^a`` at distance d needs ``m a`` to be an integer: 2 for square-root edges, 3 for cubic ones.
     """
     found = []
     for power, edge, width in zip(exponents(density, edges, inward), edges, inward, strict=True):
@@ -154,13 +150,8 @@ class Measure:
     """A probability measure given by a density on intervals, and atoms.
 
     The panels halve until the last Chebyshev coefficients of ``density dx/ds`` are below ``tolerance``.
-
-    Parameters
-    ----------
-    density : callable, array -> array, or -> (array, error estimates).
-    intervals : pairs (low, high); atoms : pairs (location, mass).
-    tolerance : the largest relative size of the last coefficients.
-    powers : edge -> m where it is known, a whole number; see `edge_powers`.
+    The density may return a pair: values and error estimates. Where known, ``powers`` has the m of an edge that
+    `edge_powers` finds for all others.
 
     >>> square = Measure(lambda x: np.sqrt(4 - x**2) / (2 * np.pi), [(-2.0, 2.0)], [])
     >>> round(float(square.expectation(lambda x: x**2)), 12), round(float(square.cdf(0.0)), 12)
@@ -175,15 +166,27 @@ class Measure:
         tolerance: float = 1e-12,
         powers: Mapping[float, float] | None = None,
     ):
-        self.density, self.powers = density, dict(powers or {})
-        self.intervals = tuple(intervals)
-        self.atoms = tuple(sorted(atoms))
-        self.tolerance = tolerance
+        self.density, self.powers, self.tolerance = density, dict(powers or {}), tolerance
+        self.intervals, self.atoms = tuple(intervals), tuple(sorted(atoms))
 
     @cached_property
     def panels(self) -> Panels:
         """The accepted panels, sorted from left to right."""
-        waiting = self._halves()
+        rows: list[tuple[float, ...]] = []
+        edges = np.array(self.intervals, dtype=float).ravel()
+        halves = np.repeat(np.diff(edges)[::2] / 2, 2)
+        signs = np.tile([1.0, -1.0], len(self.intervals))
+        powers = np.array([self.powers.get(float(edge), np.nan) for edge in edges])
+        open_ = np.isnan(powers)
+        if open_.any():
+            inward = (signs * halves)[open_]
+            powers[open_] = edge_powers(lambda x: self.sampled(x)[0], edges[open_], inward)
+        for edge, sign, half, power in zip(edges, signs, halves, powers, strict=True):
+            cuts = _cuts(float(edge), float(half), power)
+            rows += [(edge, sign, power, *pair) for pair in itertools.pairwise(cuts)]
+        table = np.array(rows, dtype=float).reshape(-1, 5)
+        anchor, direction, power, start, end = table.T
+        waiting = Panels(anchor, direction, power, start, end, np.zeros((len(rows), NODES)))
         done = [waiting.take(np.arange(0))]
         for _ in range(DEEPEST):
             if not len(waiting.low):
@@ -201,28 +204,9 @@ class Measure:
                     f"the density near {waiting.ends()[0][0]:.6g} is rougher than {MOST_PANELS} panels resolve;"
                     " use density(t) at chosen points"
                 )
-        # What still waits after DEEPEST halvings is narrower than any double can resolve; its
-        # mass is negligible.
-        every = done if not len(waiting.low) else [*done, self._interpolate(waiting)[0]]
-        merged = Panels.joined(every)
+        # What still waits after DEEPEST halvings is narrower than any double can resolve; its mass is negligible.
+        merged = Panels.joined([*done, self._interpolate(waiting)[0]] if len(waiting.low) else done)
         return merged.take(np.argsort(merged.ends()[0]))
-
-    def _halves(self) -> Panels:
-        rows: list[tuple[float, ...]] = []
-        edges = np.array(self.intervals, dtype=float).ravel()
-        halves = np.repeat(np.diff(edges)[::2] / 2, 2)
-        signs = np.tile([1.0, -1.0], len(self.intervals))
-        powers = np.array([self.powers.get(float(edge), np.nan) for edge in edges])
-        open_ = np.isnan(powers)
-        if open_.any():
-            inward = (signs * halves)[open_]
-            powers[open_] = edge_powers(lambda x: self.sampled(x)[0], edges[open_], inward)
-        for edge, sign, half, power in zip(edges, signs, halves, powers, strict=True):
-            cuts = _cuts(float(edge), float(half), power)
-            rows += [(edge, sign, power, start, end) for start, end in itertools.pairwise(cuts)]
-        table = np.array(rows, dtype=float).reshape(-1, 5)
-        empty = np.zeros((len(table), NODES))
-        return Panels(table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4], empty)
 
     def _interpolate(self, panels: Panels) -> tuple[Panels, Real]:
         s, x = panels.nodes()
@@ -278,9 +262,7 @@ class Measure:
         (array([0.38196601]), array([-0.61803399]))
         """
         flat = np.where(z.imag < 0, np.conj(z), z).ravel()
-        total = (
-            panel_cauchy(self.panels, flat) if len(self.panels.low) else np.zeros(flat.shape, dtype=complex)
-        )
+        total = panel_cauchy(self.panels, flat)
         with np.errstate(divide="ignore", invalid="ignore"):
             for place, mass in self.atoms:
                 total = total + mass / (flat - place)
@@ -362,12 +344,8 @@ Density = Callable[[Real], Any]
 def exponent(density: Density, place: float, inward: float) -> tuple[int, int] | None:
     """Return whole numbers (j, m) for which the density is ``d^(j/m)`` at distance d of ``place``.
 
-    The smallest m that fits is taken; None where the density vanishes or failed.
-
-    Parameters
-    ----------
-    density : callable, array -> array; place : the singular point.
-    inward : signed width of the interval on the side of the density.
+    The smallest m that fits is taken; None where the density vanishes or failed. ``inward`` is the signed width of
+    the interval on the side of the density.
 
     >>> exponent(lambda x: x ** (-2 / 3), 0.0, 1.0)
     (-2, 3)

@@ -92,7 +92,17 @@ def view(curves: Sequence[tuple[Real, Real]]) -> View:
     curves = [(t, density) for t, density in curves if t.size]
     if not curves:
         return View(False, 0.0)
-    tops = [_top(t, density) for t, density in curves]
+    tops = []
+    for t, density in curves:
+        # All of the curve if it is then large enough to read, else the level with HIDDEN of the mass above it.
+        top, finite = _highest(density), np.isfinite(density)
+        if top != np.nanmax(density) or _filled(t, density, top) < CROWDED:
+            order = np.argsort(density[finite])[::-1]
+            levels, widths = density[finite][order], _weights(t)[finite][order]
+            above = np.cumsum(widths * levels) - levels * np.cumsum(widths)
+            found = int(np.searchsorted(above, HIDDEN * (widths * levels).sum()))
+            top = float(levels[min(found, len(levels) - 1)])
+        tops.append(top)
     crowded = any(_filled(*curve, top) < CROWDED for curve, top in zip(curves, tops, strict=True))
     if crowded and all(np.nanmin(t) >= 0 for t, _ in curves):
         return View(True, max(_highest(heights(*curve, decades=True)) for curve in curves))
@@ -130,18 +140,6 @@ def _between(low: float, high: float, count: int) -> Real:
     # Half of them geometric; both ends are in the other half, where rounding cannot move them outside.
     inside = small * (large / small) ** share[1:-1:2]
     return np.unique(np.concatenate([[low], t[1:-1:2], inside, [high]]))
-
-
-def _top(t: Real, density: Real) -> float:
-    """All of the curve if it is then large enough to read, else the level with ``HIDDEN`` of the mass above it."""
-    highest, finite = _highest(density), np.isfinite(density)
-    if highest == np.nanmax(density) and _filled(t, density, highest) >= CROWDED:
-        return highest
-    order = np.argsort(density[finite])[::-1]
-    levels, widths = density[finite][order], _weights(t)[finite][order]
-    above = np.cumsum(widths * levels) - levels * np.cumsum(widths)
-    found = int(np.searchsorted(above, HIDDEN * (widths * levels).sum()))
-    return float(levels[min(found, len(levels) - 1)])
 
 
 def _highest(values: Real) -> float:

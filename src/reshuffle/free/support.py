@@ -7,14 +7,14 @@ with them.
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial import Chebyshev
 from numpy.typing import NDArray
 
 from reshuffle.free.checks import Real
-from reshuffle.free.measure import STEADY, exponent, locate, peaks
+from reshuffle.free.measure import STEADY, Density, exponent, locate, peaks
 
 SECTIONS = 25
 
@@ -34,10 +34,11 @@ HIDDEN = 16.0
 VANISHING = 1e-9
 
 Pairs = tuple[tuple[float, float], ...]
+Folds = Callable[[Real, Real], Real]
+"""From points outside and inside to the regular ends between them, nan for all others."""
 
 
-@dataclass(frozen=True)
-class Brackets:
+class Brackets(NamedTuple):
     """Intervals in each of which the density starts or stops; `rising` tells which."""
 
     low: Real
@@ -46,7 +47,7 @@ class Brackets:
 
     def take(self, index: NDArray[Any]) -> "Brackets":
         """Return the intervals at ``index``."""
-        return Brackets(self.low[index], self.high[index], self.rising[index])
+        return Brackets(*(array[index] for array in self))
 
     @property
     def edges(self) -> Real:
@@ -60,11 +61,7 @@ class Brackets:
 
 
 def cut(
-    density: Callable[[Real], Any],
-    brackets: Brackets,
-    threshold: float,
-    precision: float,
-    rounds: int = 12,
+    density: Density, brackets: Brackets, threshold: float, precision: float, rounds: int = 12
 ) -> Brackets:
     """Return brackets cut into sections until they are no wider than ``precision``, or for so many rounds.
 
@@ -96,20 +93,11 @@ def no_folds(outside: Real, inside: Real) -> Real:
 
 
 def regular_ends(
-    density: Callable[[Real], Any],
-    brackets: Brackets,
-    folds: Callable[[Real, Real], Real],
-    threshold: float,
-    attempts: NDArray[np.int_],
+    density: Density, brackets: Brackets, folds: Folds, threshold: float, attempts: NDArray[np.int_]
 ) -> tuple[Real, Brackets]:
     """Return the ends that ``folds`` finds in brackets (n,), nan for the others, and how narrow the brackets got.
 
-    Parameters
-    ----------
-    density, threshold : as in `cut`.
-    folds : points outside and inside -> ends between them, or nan.
-    attempts : (n,)
-        Number of attempts to find a fold, each from 25 times closer.
+    It may take several ``attempts`` (n,), each from 25 times closer.
     """
     ends = np.full(len(brackets.low), np.nan)
     if folds is no_folds:
@@ -144,11 +132,11 @@ class Support:
 
 
 def support(
-    density: Callable[[Real], Any],
+    density: Density,
     seeds: Real,
     resolution: int,
     mark: Callable[[Real], None] = lambda edges: None,
-    folds: Callable[[Real, Real], Real] = no_folds,
+    folds: Folds = no_folds,
     errors: Callable[[Real], Real] | None = None,
 ) -> Support:
     """Return the intervals on which ``density`` is positive, their ends to rounding.
@@ -186,7 +174,40 @@ def support(
         grid, values, positive = grid[visible], values[visible], positive[visible]
     change = np.flatnonzero(positive[1:] != positive[:-1])
     brackets = Brackets(grid[change], grid[change + 1], positive[change + 1])
-    ends, regular = _ends(density, grid, values, brackets, change, threshold, scale, mark, folds)
+    # Folds are known at once, other square roots soon; all others by cutting on, which may show a fold from nearby.
+    inside = np.where(brackets.rising, change + 1, change)
+    soft = values[inside] <= values[inside + np.where(brackets.rising, 1, -1)]
+    ends, _ = regular_ends(density, brackets, folds, threshold, np.where(soft, ATTEMPTS, 1))
+    regular = np.isfinite(ends)
+    mark(ends[regular])
+    widths = np.repeat(np.diff(brackets.edges)[::2], 2) * np.tile([1.0, -1.0], len(change) // 2)
+    for k in np.flatnonzero(~regular & (brackets.low < 0) & (brackets.high > 0)):
+        if _ends_at_zero(density, float(widths[k]), float(brackets.outside[k]), scale):
+            ends[k] = 0.0
+    rest = np.flatnonzero(np.isnan(ends))
+    guesses = [_from_grid(grid, values, int(change[k]), bool(brackets.rising[k])) for k in rest]
+    closer = _nearer(density, brackets.take(rest), np.array(guesses), widths[rest], mark)
+    known = np.isfinite(closer)
+    ends[rest[known]] = square_root_ends(density, closer[known], widths[rest[known]], scale)
+    rest = np.flatnonzero(np.isnan(ends))
+    deep = np.full(len(rest), DEEP)
+    ends[rest], narrow = regular_ends(density, brackets.take(rest), folds, threshold, deep)
+    regular[rest] = np.isfinite(ends[rest])
+    open_ = np.isnan(ends[rest])
+    rest, narrow = rest[open_], cut(density, narrow.take(open_), threshold, ROUGH * scale)
+    ends[rest] = square_root_ends(density, narrow.edges, widths[rest], scale)
+    missed = np.isnan(ends[rest])
+    rest, narrow = rest[missed], cut(density, narrow.take(missed), threshold, CLOSE * scale)
+    for k, edge in zip(rest, narrow.edges.tolist(), strict=True):
+        # Where the density is another fractional power.
+        inward = float(widths[k])
+        located = locate(density, edge, inward, scale)
+        if located is not None and not _misses(density, edge, located, inward, scale):
+            ends[k] = located
+    missed = np.isnan(ends[rest])
+    fine = cut(density, narrow.take(missed), threshold, 4e-15 * scale).edges
+    for k, edge in zip(rest[missed], fine.tolist(), strict=True):
+        ends[k] = polish(density, edge, float(widths[k]), scale)
     ends[np.abs(ends) < 1e-11 * scale] = 0.0
     # A single point is noise: no density is positive that far inside of both its ends.
     found = tuple(
@@ -206,58 +227,7 @@ def support(
     return Support(found, tuple(pieces), {float(end): 2.0 for end in ends[regular]})
 
 
-def _ends(
-    density: Callable[[Real], Any],
-    grid: Real,
-    values: Real,
-    brackets: Brackets,
-    change: NDArray[np.int_],
-    threshold: float,
-    scale: float,
-    mark: Callable[[Real], None],
-    folds: Callable[[Real, Real], Real],
-) -> tuple[Real, NDArray[np.bool_]]:
-    """Return where the density starts or stops, and where that is a fold.
-
-    Folds are known at once, other square roots soon; all others by cutting on, which may show a fold from nearby.
-    """
-    inside = np.where(brackets.rising, change + 1, change)
-    soft = values[inside] <= values[inside + np.where(brackets.rising, 1, -1)]
-    ends, _ = regular_ends(density, brackets, folds, threshold, np.where(soft, ATTEMPTS, 1))
-    regular = np.isfinite(ends)
-    mark(ends[regular])
-    widths = np.repeat(np.diff(brackets.edges)[::2], 2) * np.tile([1.0, -1.0], len(change) // 2)
-    for k in np.flatnonzero(~regular & (brackets.low < 0) & (brackets.high > 0)):
-        if _ends_at_zero(density, float(widths[k]), float(brackets.outside[k]), scale):
-            ends[k] = 0.0
-    rest = np.flatnonzero(np.isnan(ends))
-    guesses = [_from_grid(grid, values, int(change[k]), bool(brackets.rising[k])) for k in rest]
-    near = _nearer(density, brackets.take(rest), np.array(guesses), widths[rest], mark)
-    known = np.isfinite(near)
-    ends[rest[known]] = square_root_ends(density, near[known], widths[rest[known]], scale)
-    rest = np.flatnonzero(np.isnan(ends))
-    deep = np.full(len(rest), DEEP)
-    ends[rest], narrow = regular_ends(density, brackets.take(rest), folds, threshold, deep)
-    regular[rest] = np.isfinite(ends[rest])
-    open_ = np.isnan(ends[rest])
-    rest, narrow = rest[open_], cut(density, narrow.take(open_), threshold, ROUGH * scale)
-    ends[rest] = square_root_ends(density, narrow.edges, widths[rest], scale)
-    missed = np.isnan(ends[rest])
-    rest, narrow = rest[missed], cut(density, narrow.take(missed), threshold, CLOSE * scale)
-    for place, edge in zip(rest, narrow.edges.tolist(), strict=True):
-        # Where the density is another fractional power.
-        inward = float(widths[place])
-        located = locate(density, edge, inward, scale)
-        if located is not None and not _misses(density, edge, located, inward, scale):
-            ends[place] = located
-    missed = np.isnan(ends[rest])
-    fine = cut(density, narrow.take(missed), threshold, 4e-15 * scale).edges
-    for place, edge in zip(rest[missed], fine, strict=True):
-        ends[place] = polish(density, float(edge), float(widths[place]), scale)
-    return ends, regular
-
-
-def _ends_at_zero(density: Callable[[Real], Any], inward: float, outside: float, scale: float) -> bool:
+def _ends_at_zero(density: Density, inward: float, outside: float, scale: float) -> bool:
     """Return whether the density has its end at zero, where words that vanish on a kernel have theirs.
 
     It is a power of the distance to zero, down to the closest points at which it is known, and vanishes beyond.
@@ -296,11 +266,7 @@ def _from_grid(grid: Real, values: Real, place: int, rising: bool) -> float:
 
 
 def _nearer(
-    density: Callable[[Real], Any],
-    brackets: Brackets,
-    near: Real,
-    widths: Real,
-    mark: Callable[[Real], None],
+    density: Density, brackets: Brackets, near: Real, widths: Real, mark: Callable[[Real], None]
 ) -> Real:
     """Return ends from densities close to guesses, or nan where they lead out of their brackets."""
     cells = brackets.high - brackets.low
@@ -317,7 +283,7 @@ def _nearer(
     return near
 
 
-def square_root_ends(density: Callable[[Real], Any], edges: Real, inward: Real, scale: float) -> Real:
+def square_root_ends(density: Density, edges: Real, inward: Real, scale: float) -> Real:
     """Return each of the edges to rounding, from densities that are far enough inside to be exact, or nan.
 
     At such an edge ``density^2`` (or ``density^-2`` at a hard one) is analytic with a simple zero: a
@@ -348,7 +314,7 @@ def square_root_ends(density: Callable[[Real], Any], edges: Real, inward: Real, 
         found[open_] = _zeros_of_squares(density, edges[open_], closer.pop(0)[open_])
 
 
-def _misses(density: Callable[[Real], Any], edge: float, found: float, inward: float, scale: float) -> bool:
+def _misses(density: Density, edge: float, found: float, inward: float, scale: float) -> bool:
     """Return whether ``found`` is outside of ``edge`` and the density, unless it rises slowly, has a gap there."""
     if (edge - found) * inward <= 0:
         return False
@@ -358,12 +324,12 @@ def _misses(density: Callable[[Real], Any], edge: float, found: float, inward: f
     return bool(_vanishes(density, found + (edge - found) * np.array([0.25, 0.5, 0.75]), scale).any())
 
 
-def _vanishes(density: Callable[[Real], Any], points: Real, scale: float) -> NDArray[np.bool_]:
+def _vanishes(density: Density, points: Real, scale: float) -> NDArray[np.bool_]:
     """Return where the density is known to be zero; nan is not known."""
     return np.asarray(np.asarray(density(points), dtype=float) <= VANISHING / scale)
 
 
-def polish(density: Callable[[Real], Any], edge: float, inward: float, scale: float) -> float:
+def polish(density: Density, edge: float, inward: float, scale: float) -> float:
     """Return an edge to rounding: a square root, or another fractional power fitted by `locate`.
 
     An edge of neither kind is returned unchanged.
@@ -373,7 +339,7 @@ def polish(density: Callable[[Real], Any], edge: float, inward: float, scale: fl
     return edge if found is None or _misses(density, edge, found, inward, scale) else found
 
 
-def _zeros_of_squares(density: Callable[[Real], Any], edges: Real, reaches: Real) -> Real:
+def _zeros_of_squares(density: Density, edges: Real, reaches: Real) -> Real:
     """Return where the square of the density, or its inverse, is zero near each edge; nan where it is not."""
     nodes = 2 - np.cos(np.pi * (np.arange(12) + 0.5) / 12)
     points = edges[..., None] + reaches[..., None] * nodes
@@ -391,13 +357,13 @@ def _zeros_of_squares(density: Callable[[Real], Any], edges: Real, reaches: Real
     return np.asarray(edges + reaches * roots.reshape(edges.shape))
 
 
-def _values(density: Callable[[Real], Any], points: Real) -> Real:
+def _values(density: Density, points: Real) -> Real:
     # A point that failed sits on an atom or at an edge; it must not count as continuous mass.
     return np.asarray(np.nan_to_num(np.asarray(density(points), dtype=float), nan=0.0))
 
 
 def _widened(
-    density: Callable[[Real], Any], grid: Real, values: Real, margin: float, threshold: float
+    density: Density, grid: Real, values: Real, margin: float, threshold: float
 ) -> tuple[Real, Real]:
     """Return the grid with points beyond either end, as far as the density is positive there.
 
@@ -415,7 +381,7 @@ def _widened(
     return grid, values
 
 
-def _look_into_dips(density: Callable[[Real], Any], grid: Real, values: Real) -> tuple[Real, Real]:
+def _look_into_dips(density: Density, grid: Real, values: Real) -> tuple[Real, Real]:
     middle = values[1:-1]
     dip = (middle <= values[:-2]) & (middle <= values[2:]) & (middle > 0) & (middle < 0.7 * values.max())
     places = np.flatnonzero(dip) + 1

@@ -69,9 +69,7 @@ class FromCauchy(_Custom):
     ----------
     cauchy : callable
         From a complex array to one of the same shape, right on the closed upper half-plane.
-    support : list of (low, high)
-        The intervals of the continuous part.
-    atoms : list of (location, mass)
+    support, atoms : lists of (low, high), the intervals of the continuous part, and of (location, mass)
 
     >>> law = FromCauchy(lambda z: 2 / (z + np.sqrt(z - 2) * np.sqrt(z + 2)), support=[(-2.0, 2.0)])
     >>> [round(float(x), 9) for x in law.moments(4)]
@@ -112,9 +110,7 @@ class FromDensity(_Custom):
     ----------
     density : callable
         From a float array to one of the same shape.
-    support : list of (low, high)
-        The intervals outside which it vanishes.
-    atoms : list of (location, mass)
+    support, atoms : lists of (low, high), the intervals outside which it vanishes, and of (location, mass)
 
     >>> law = FromDensity(lambda t: 0.75 * (1 - t**2), support=[(-1.0, 1.0)])
     >>> round(float(law.moments(2)[1]), 12)

@@ -11,16 +11,8 @@ from reshuffle.free.laws.law import Law, Pairs, recurrence_of_points
 class Discrete(Law):
     """The law ``sum_k weights_k delta(points_k)``, ``G(z) = sum_k weights_k/(z - points_k)``.
 
-    Parameters
-    ----------
-    points : (m,)
-    weights : (m,), optional
-        Their masses, which add up to one; equal shares by default. By position or by name.
-
-    Attributes
-    ----------
-    points, weights : (m,)
-        Sorted, each point once.
+    The weights, by position or by name, add up to one, and are equal by default. As attributes, points and weights
+    (m,) are sorted, with each point once.
 
     >>> Discrete([0.0, 3.0], [0.75, 0.25]).moments(2).round(12).tolist()
     [0.75, 2.25]

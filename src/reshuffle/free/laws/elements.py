@@ -33,11 +33,6 @@ class Element(ABC):
 class Circular(Element):
     """A circular element ``c = s_1 + i s_2``, ``tau(c* c) = variance``: matrices of independent entries.
 
-    Parameters
-    ----------
-    variance : float
-        That of the semicirculars s_1 and s_2 together.
-
     >>> from reshuffle import free
     >>> (c,) = free.variables(free.Circular(), names=["c"])
     >>> free.spectrum(c.adjoint() * c).moments(3).round(9)
@@ -83,12 +78,9 @@ class HaarUnitary(Element):
 
 
 class RDiagonal(Element):
-    """An R-diagonal element ``u h``: a Haar unitary times a free h, whose singular values are those of h.
+    """An R-diagonal element ``u h``: a Haar unitary times a free h, whose law is ``singular``.
 
-    Parameters
-    ----------
-    singular : Law
-        The law of h; a matrix ``U diag(h) V`` with Haar U and V has this limit.
+    A matrix ``U diag(h) V`` with Haar U and V has this limit. Source: Nica and Speicher (1997).
 
     >>> from reshuffle import free
     >>> (a,) = free.variables(free.RDiagonal(free.Discrete([1.0, 2.0])), names=["a"])

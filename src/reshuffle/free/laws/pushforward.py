@@ -41,20 +41,9 @@ class Piece(NamedTuple):
 class Pushforward(Law):
     """The law of f(x): density ``sum over f(x) = t of density(x)/|f'(x)|``.
 
-    Made by `apply`. Its Cauchy transform is that of its density's own interpolants, good to about 1e-11.
-
-    Parameters
-    ----------
-    base : Law
-        The law of x.
-    function : callable
-        f, from a float array to one of the same shape, continuous on each interval of the support.
-    inverse : callable, optional
-        The inverse of a monotone f.
-    derivative : callable, optional
-        f'; by a complex step or by differences unless given.
-    name : str
-        To print it with.
+    Made by `apply`. Its Cauchy transform is that of its density's own interpolants, good to about 1e-11. The
+    function f is continuous on each interval of the support of the base, the law of x; a monotone f may have an
+    inverse. The derivative is taken by a complex step or by differences unless given, and the name is printed.
     """
 
     def __init__(
@@ -213,12 +202,7 @@ class Corner(Law):
     ``G(z) = (G_base(z) - (1 - rank)/z)/rank``: the base without a mass ``1 - rank`` of its atom at 0, or with more
     of it where the rank is larger than one. For ``p x p`` of a projection p in x, and for rectangular variables.
 
-    Parameters
-    ----------
-    base : Law
-        With an atom of at least ``1 - rank`` at 0.
-    rank : float
-        > 0; beyond 1 for a space that is so many times as large, in which x vanishes outside of its own.
+    A rank beyond 1 is that of a space that is so many times as large, in which x vanishes outside of its own.
 
     >>> from reshuffle import free
     >>> free.Corner(free.Projection(0.25), 0.5).atoms, free.Corner(free.Discrete([2.0]), 4).atoms

@@ -113,43 +113,36 @@ class KnownSolutions:
         """
         points, unknowns = self._all
         place = np.searchsorted(points, x)
-        index = self._first(x, place)[:, None] + np.arange(NEIGHBOURS)
-        target, nodes, regular = self._coordinates(x, points[index])
+        # The neighbours are between the same edges as the point itself, if those are enough.
+        first = np.clip(place - NEIGHBOURS // 2, 0, len(points) - NEIGHBOURS)
+        if len(self.edges):
+            gap = np.searchsorted(self.edges, x)
+            starts = np.concatenate([[0], np.searchsorted(points, self.edges)])[gap]
+            ends = np.concatenate([np.searchsorted(points, self.edges, side="right"), [len(points)]])[gap]
+            inside = np.clip(first, starts, np.maximum(ends - NEIGHBOURS, starts))
+            first = np.where(ends - starts >= NEIGHBOURS, inside, first)
+        index = first[:, None] + np.arange(NEIGHBOURS)
+        target, nodes, regular = x, points[index], np.zeros(len(x), dtype=bool)
+        if len(self.edges):
+            # Roots of distances to an edge, if all are on one side of it.
+            after = np.clip(np.searchsorted(self.edges, x), 1, max(len(self.edges) - 1, 1))
+            left, right = self.edges[after - 1], self.edges[np.minimum(after, len(self.edges) - 1)]
+            edge = np.where(np.abs(x - left) < np.abs(x - right), left, right)
+            away = nodes - edge[:, None]
+            regular = (away * (x - edge)[:, None] >= 0).all(axis=1) & (x != edge)
+            # Two neighbours that meet in the root would divide by nothing.
+            roots = np.sqrt(np.abs(away))
+            regular &= np.abs(np.diff(roots, axis=1)).min(axis=1) > 0
+            target = np.where(regular, np.sqrt(np.abs(x - edge)), x)
+            nodes = np.where(regular[:, None], roots, nodes)
         high = interpolated(target, nodes, unknowns[index])
         low = interpolated(target, nodes[:, 1:-1], unknowns[index[:, 1:-1]])
-        right = np.clip(place, 1, len(points) - 1)
-        spread = np.linalg.norm(unknowns[right] - unknowns[right - 1], axis=1)
+        after = np.clip(place, 1, len(points) - 1)
+        spread = np.linalg.norm(unknowns[after] - unknowns[after - 1], axis=1)
         between = ((place > 0) & (place < len(points))) | regular
         size = 1 + np.linalg.norm(high, axis=1)
         doubt = np.linalg.norm(high - low, axis=1)
         return high, spread, between & (doubt <= PROMISING * np.maximum(spread, 1e-10 * size))
-
-    def _first(self, x: Real, place: NDArray[np.int_]) -> NDArray[np.int_]:
-        """Return where the neighbours of each point begin: between the same edges as itself, if they are enough."""
-        points = self._all[0]
-        first = np.clip(place - NEIGHBOURS // 2, 0, len(points) - NEIGHBOURS)
-        if not len(self.edges):
-            return first
-        gap = np.searchsorted(self.edges, x)
-        starts = np.concatenate([[0], np.searchsorted(points, self.edges)])[gap]
-        ends = np.concatenate([np.searchsorted(points, self.edges, side="right"), [len(points)]])[gap]
-        inside = np.clip(first, starts, np.maximum(ends - NEIGHBOURS, starts))
-        return np.where(ends - starts >= NEIGHBOURS, inside, first)
-
-    def _coordinates(self, x: Real, nodes: Real) -> tuple[Real, Real, NDArray[np.bool_]]:
-        """Return points and their neighbours as roots of distances to an edge, if all are on one side of it."""
-        if not len(self.edges):
-            return x, nodes, np.zeros(len(x), dtype=bool)
-        after = np.clip(np.searchsorted(self.edges, x), 1, max(len(self.edges) - 1, 1))
-        left, right = self.edges[after - 1], self.edges[np.minimum(after, len(self.edges) - 1)]
-        edge = np.where(np.abs(x - left) < np.abs(x - right), left, right)
-        away = nodes - edge[:, None]
-        one_side = (away * (x - edge)[:, None] >= 0).all(axis=1) & (x != edge)
-        # Two neighbours that meet in the root would divide by nothing.
-        roots = np.sqrt(np.abs(away))
-        one_side &= np.abs(np.diff(roots, axis=1)).min(axis=1) > 0
-        target = np.where(one_side, np.sqrt(np.abs(x - edge)), x)
-        return target, np.where(one_side[:, None], roots, nodes), one_side
 
 
 def interpolated(x: Real, nodes: Real, values: Complex) -> Complex:
@@ -193,90 +186,62 @@ def find_folds(system: PencilSystem, inside: Real, outside: Real, unknowns: Comp
     Which sheet the fold is on is not checked: solutions that are none of the spectrum's turn back too. The system
     must be a direct one, and the unknowns (n, unknowns) are those at the points inside.
     """
-    curve = _Curve(system, inside, outside, unknowns)
+
+    def differentiated(x: Complex, unknowns: Complex) -> tuple[Any, Complex, Complex]:
+        """Return the map, one less its Jacobian, and its derivative as x moves."""
+        progress.step()
+        state = system.evaluate(system.base(x, np.zeros(len(x))), unknowns)
+        jacobian = np.eye(system.unknowns) - system.jacobian(state)
+        return state, jacobian, system.shift_tangent(state, system.direction)
+
+    count, size, steps = len(inside), system.unknowns, 0
+    _, jacobian, moved = differentiated(inside.astype(complex), unknowns)
+    along = _solved(jacobian, moved)
+    row = along.conj() / np.linalg.norm(along, axis=1)[:, None] ** 2
+    # Along the first solution's own derivative s is x: the slope there is one.
+    parameter, turning = np.zeros(count, dtype=complex), np.ones(count, dtype=complex)
+    origin, other = _inner(row, unknowns), system.mirrored(unknowns) - unknowns
+    distance, slope = _inner(row, other), 1 / _inner(row, system.mirrored(along))
+    step, bend = distance / (1 - slope), (slope - 1) / distance
+    unknowns, x = unknowns + (step / distance)[:, None] * other, inside + step / 2
+    middle, reach = (inside + outside) / 2, ASTRAY * np.abs(inside - outside)
+    settled = np.zeros(count, dtype=bool)
+    bordered = np.zeros((count, size + 1, size + 1), dtype=complex)
+    last = np.zeros((count, size + 1), dtype=complex)
+    last[:, -1] = 1.0
     for _ in range(ROUNDS):
-        curve.advance()
-        if (curve.settled | curve.lost).all():
+        # To the parameter at which the slope dx/ds seemed to vanish, and back to the curve there.
+        parameter = parameter + step
+        for _ in range(RETURNS):
+            state, jacobian, moved = differentiated(x, unknowns)
+            bordered[:, :size, :size], bordered[:, :size, size], bordered[:, size, :size] = (
+                jacobian,
+                -moved,
+                row,
+            )
+            away = (parameter + origin - _inner(row, unknowns))[:, None]
+            change = _solved(bordered, np.concatenate([state.image - unknowns, away], axis=1))
+            unknowns, x = unknowns + change[:, :-1], x + change[:, -1]
+            length = np.linalg.norm(change, axis=1) / (1 + np.linalg.norm(unknowns, axis=1))
+            steps += count
+            lost = ~(np.abs(x - middle) <= reach)
+            if np.all((length <= 1e-13) | lost):
+                break
+        # The slope there tells where it will vanish.
+        tangent = _solved(bordered, last)
+        along, change = tangent[:, :-1], turning - tangent[:, -1]
+        bend = np.where(settled, bend, -change / step)
+        turning = turning - change
+        step = np.where(settled, 0.0, -turning / bend)
+        settled |= (length <= 1e-11) & (np.abs(step * turning) <= EXACT)
+        unknowns, x = unknowns + step[:, None] * along, x + step * turning / 2
+        if np.all(settled | ~(np.abs(x - middle) <= reach)):
             break
     low, high = np.minimum(inside, outside), np.maximum(inside, outside)
-    x = curve.x
-    found = curve.settled & (np.abs(x.imag) <= LEVEL) & (x.real >= low) & (x.real <= high)
+    found = settled & (np.abs(x.imag) <= LEVEL) & (x.real >= low) & (x.real <= high)
     # Near the fold x is place + bend s^2/2.
-    leaving = curve.along * np.sqrt(2 / curve.bend)[:, None]
-    return Folds(np.where(found, x.real, np.nan), curve.unknowns, leaving, curve.steps)
-
-
-class _Curve:
-    """A point on each curve of solutions, at a parameter s: unknowns, x, and their derivatives along it."""
-
-    def __init__(self, system: PencilSystem, inside: Real, outside: Real, unknowns: Complex):
-        self.system, self.steps = system, 0
-        state, moved = self._state(inside.astype(complex), unknowns)
-        tangent = _solved(np.eye(system.unknowns) - system.jacobian(state), moved)
-        self.row = tangent.conj() / np.linalg.norm(tangent, axis=1)[:, None] ** 2
-        # Along the first solution's own derivative s is x: the slope there is one.
-        self.parameter = np.zeros(len(inside), dtype=complex)
-        self.turning = np.ones(len(inside), dtype=complex)
-        self.origin = _inner(self.row, unknowns)
-        other = system.mirrored(unknowns) - unknowns
-        distance, slope = _inner(self.row, other), 1 / _inner(self.row, system.mirrored(tangent))
-        self.step, self.bend = distance / (1 - slope), (slope - 1) / distance
-        self.unknowns = unknowns + (self.step / distance)[:, None] * other
-        self.along, self.x = tangent, inside + self.step / 2
-        self.middle, self.reach = (inside + outside) / 2, ASTRAY * np.abs(inside - outside)
-        self.settled = np.zeros(len(inside), dtype=bool)
-
-    @property
-    def lost(self) -> NDArray[np.bool_]:
-        """Curves that went away, or nowhere."""
-        return np.asarray(~(np.abs(self.x - self.middle) <= self.reach))
-
-    def _state(self, x: Complex, unknowns: Complex) -> tuple[Any, Complex]:
-        """Return the map there, and its derivative as x moves."""
-        progress.step()
-        state = self.system.evaluate(self.system.base(x, np.zeros(len(x))), unknowns)
-        return state, self.system.shift_tangent(state, self.system.direction)
-
-    def advance(self) -> None:
-        """Go to the parameter at which the slope seemed to vanish, and tell from the slope there where it will."""
-        target = self.parameter + self.step
-        back = self._back(target)
-        right = np.zeros(self.bordered.shape[:2], dtype=complex)
-        right[:, -1] = 1.0
-        # How the unknowns move with s, and dx/ds.
-        tangent = _solved(self.bordered, right)
-        self.along, change = tangent[:, :-1], self.turning - tangent[:, -1]
-        self.bend = np.where(self.settled, self.bend, -change / self.step)
-        self.turning = self.turning - change
-        self.parameter = target
-        self.step = np.where(self.settled, 0.0, -self.turning / self.bend)
-        self.settled |= back & (np.abs(self.step * self.turning) <= EXACT)
-        self.unknowns = self.unknowns + self.step[:, None] * self.along
-        self.x = self.x + self.step * self.turning / 2
-
-    def _back(self, target: Complex) -> NDArray[np.bool_]:
-        """Bring unknowns and x to the curve, at parameter ``target``, and return where that was reached."""
-        for _ in range(RETURNS):
-            state, moved = self._state(self.x, self.unknowns)
-            residual = np.concatenate(
-                [
-                    state.image - self.unknowns,
-                    (target + self.origin - _inner(self.row, self.unknowns))[:, None],
-                ],
-                axis=1,
-            )
-            count = self.system.unknowns
-            self.bordered = np.zeros((len(moved), count + 1, count + 1), dtype=complex)
-            self.bordered[:, :count, :count] = np.eye(count) - self.system.jacobian(state)
-            self.bordered[:, :count, count] = -moved
-            self.bordered[:, count, :count] = self.row
-            change = _solved(self.bordered, residual)
-            self.unknowns, self.x = self.unknowns + change[:, :-1], self.x + change[:, -1]
-            length = np.linalg.norm(change, axis=1) / (1 + np.linalg.norm(self.unknowns, axis=1))
-            self.steps += len(length)
-            if np.all((length <= 1e-13) | self.lost):
-                break
-        return np.asarray(length <= 1e-11)
+    leaving = along * np.sqrt(2 / bend)[:, None]
+    return Folds(np.where(found, x.real, np.nan), unknowns, leaving, steps)
 
 
 def _solved(matrices: Complex, right: Complex) -> Complex:
@@ -318,11 +283,7 @@ class AxisSolver:
     they do not. Regular edges are then found as folds, near which the unknowns are analytic in the root of the
     distance; near all others the path is followed.
 
-    Parameters
-    ----------
-    system : PencilSystem
-    corner : int
-        The number of rows of the resolvent that are returned.
+    ``corner`` is the number of rows of the resolvent that are returned.
     """
 
     def __init__(self, system: PencilSystem, corner: int):
@@ -459,11 +420,8 @@ class ChebyshevCache:
     """Values of a function that is analytic almost everywhere on the axis: from series where it is.
 
     The range of the points is halved until a series of 20 terms has converged on a piece, or too few points are
-    left on it to be worth one: near edges, atoms and singularities nothing is interpolated.
-
-    Parameters
-    ----------
-    solve : points (n,) -> values (n, k, k) and errors (n,), inf where they failed.
+    left on it to be worth one: near edges, atoms and singularities nothing is interpolated. From points (n,),
+    ``solve`` makes values (n, k, k) and errors (n,), inf where they failed.
 
     >>> calls = []
     >>> def inverse(x):

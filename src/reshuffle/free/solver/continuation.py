@@ -21,12 +21,12 @@ LOWEST = 1e-14
 ON_THE_WAY = 1e-4
 AT_THE_END = 1e-13
 ITERATIONS = 12
-# From a good guess: Newton's method either converges at once, or the guess was not good.
 QUICK = 6
-# Of the distance to the known neighbours: a solution that is further from its guess may be another one.
+"""From a good guess: Newton's method either converges at once, or the guess was not good."""
 ASTRAY = 0.1
-# What one evaluation of the map loses, in units of its own size; set so that no known law exceeds it.
+"""Of the distance to the known neighbours: a solution that is further from its guess may be another one."""
 ROUNDING = 32 * 2.2e-16
+"""What one evaluation of the map loses, in units of its own size; set so that no known law exceeds it."""
 
 RADII = np.array([0.1, 0.03, 0.01, 0.003, 0.001])
 # An even rule would be blind to a pole at the point itself, where the values of both sides cancel.
@@ -275,12 +275,8 @@ def bridge(solve: Solve, z: Complex) -> tuple[Complex, Real]:
     """Return values at z, and error estimates, from points on both sides of z.
 
     Where G is analytic across z, polynomials through 12 neighbours at falling radii agree with one another;
-    at an edge, an atom or a singularity of the density they do not, and the estimate says so.
-
-    Parameters
-    ----------
-    solve : points (n,) -> values (n, k, k) and errors (n,), with nan and inf where it failed.
-    z : shape (points,), in units in which the spectrum has size one.
+    at an edge, an atom or a singularity of the density they do not, and the estimate says so. The spectrum must
+    have a size of about one.
 
     >>> inverse = lambda z: (1 / (z - 2)[:, None, None], np.zeros(len(z)))
     >>> value, error = bridge(inverse, np.array([0.5 + 0j, 2.0 + 0j]))
@@ -337,16 +333,8 @@ def limit(values: Complex) -> Complex:
 class Resolved:
     """An answer at each point, with what is known about it.
 
-    Attributes
-    ----------
-    value : array
-        Is nan where the point failed.
-    error : array
-        Absolute error, inf where the point failed.
-    converged : array of bool
-        Is False where it failed.
-    error_kind : str
-        Kind of the error.
+    Where a point failed, the value is nan, its absolute error inf, and converged False; error_kind tells what the
+    error means.
 
     >>> Resolved(np.array([0.25, np.nan]), np.array([1e-15, np.inf]), np.array([True, False]))
     Resolved(2 points, 1 of them converged, +- 1e-15 at most (estimate))
@@ -375,13 +363,10 @@ class Resolved:
 
 
 def resolved(solve: Solve, z: Complex, strict: bool = True) -> Resolved:
-    """Return matrices at points of either half-plane, from a solver for the upper one.
+    """Return matrices at points z (n,) of either half-plane, from a solver for the upper one.
 
-    Parameters
-    ----------
-    solve : points (n,) with ``Im z >= 0`` -> values (n, k, k) and errors (n,), inf where it failed.
-    z : shape (points,), in units in which the spectrum has size one; strict : ask the neighbours of what
-        cannot be trusted, and drop what still cannot.
+    It makes values (n, k, k) and errors (n,), inf where it failed, of a spectrum of size one. A ``strict`` answer
+    asks the neighbours of what cannot be trusted, and drops what still cannot.
     """
     mirrored = z.imag < 0
     upper = np.where(mirrored, z.conj(), z)

@@ -48,6 +48,7 @@ class FixedPoint(Protocol):
 
     def tangent(self, state: Any, directions: Complex) -> Complex:
         """Return the derivative of the map along ``directions``, shape (points, count, unknowns)."""
+        return np.asarray(directions @ self.jacobian(state).transpose(0, 2, 1))
 
     def jacobian(self, state: Any) -> Complex:
         """Return the derivative of the map as matrices, shape (points, unknowns, unknowns)."""
