@@ -16,8 +16,8 @@ from reshuffle.schemes.base import Shuffle, Unit
 from reshuffle.validation.leave_one_out import LeaveOneOut
 
 _MARGIN, _FLOOR = 3.0, 0.01
-"""The error: so many times the first-order effect, which may vanish by chance, and this share of the standard error.
-Set on 815 answers of tall random problems, heavy-tailed ones among them (1 outside); 1,300 others were within it."""
+"""The error: so many first-order effects, which may vanish by chance, and this share of the standard error.
+Set on 815 answers of tall random problems, heavy tails among them (1 outside); 1,300 others were within it."""
 _QUICK, _SLOW = 1e6, 3e7
 """Rows times the square of the rank, up to which the formula of shuffled samples takes 0.1 s, or beyond it 2 s."""
 _MANY = 16
