@@ -1,7 +1,5 @@
 """Prices in floating-point operations, refusals of what exceeds the budget, and warnings about accuracy."""
 
-import math
-import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -11,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from reshuffle._arrays import FloatArray
+from reshuffle._linalg import available_bytes
 from reshuffle._uncertainty import significant
 from reshuffle.errors import AccuracyWarning, BudgetError, Hint
 
@@ -59,13 +58,6 @@ def require_affordable(operations: float, budget: float, question: str, hint: Hi
             f"but {{budget}} is {allowed}, {duration(budget)}.",
             hint=hint,
         )
-
-
-def available_bytes() -> float:
-    """Memory that may be used."""
-    if not hasattr(os, "sysconf"):
-        return math.inf
-    return 0.8 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def require_memory(needed: float, question: str, hint: Hint) -> None:

@@ -222,10 +222,8 @@ def covariance(
     when, back = np.unique(clock.ravel(), return_inverse=True)
     count, rank, scale = len(when), run.space.dimension, run.space.scale
     # The covariances, their factors or finite parts, and those on the way.
-    require_memory(
-        4 * 8.0 * count * rank**2, f"the covariance of {rank} coordinates at {count} epochs",
-        ("fewer epochs at a time", "fewer features", "{expected_risk}, which needs no matrix at every epoch"),
-    )  # fmt: skip
+    hint = "fewer epochs at a time", "fewer features", "{expected_risk}, which needs no matrix at every epoch"
+    require_memory(32.0 * count * rank**2, f"the covariance of {rank} coordinates at {count} epochs", hint)
     moves = run.start.any() or run.blocks.response.any()
     found = _Covariances(np.zeros((count, rank, rank)), np.zeros(count))
     if count and rank and moves and run.scheme.is_random:

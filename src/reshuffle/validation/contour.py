@@ -21,7 +21,8 @@ import scipy.linalg
 import scipy.special
 
 from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray
-from reshuffle._budget import A_SECOND, available_bytes
+from reshuffle._budget import A_SECOND
+from reshuffle._linalg import available_bytes
 from reshuffle._progress import track
 from reshuffle.errors import BudgetError
 

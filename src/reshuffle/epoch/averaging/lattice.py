@@ -21,8 +21,8 @@ import numpy as np
 import scipy.special
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle._budget import CALL, available_bytes, require_memory
-from reshuffle._linalg import each, thin_qr, workers
+from reshuffle._budget import CALL, require_memory
+from reshuffle._linalg import available_bytes, each, thin_qr, workers
 from reshuffle._progress import track
 from reshuffle.epoch.epoch_map import MeanMap
 from reshuffle.errors import BudgetError
@@ -187,8 +187,9 @@ def reshuffled_mean_map(blocks: Blocks, step: float) -> MeanMap:
     batches = blocks.batches
     require_few(batches)
     cheaper, _, needed = _cheaper(blocks)
-    hint = "fewer batches", 'descend(..., {method}="auto")'
-    require_memory(needed, f"batches is {batches}, and the exact mean over their orders", hint)
+    if needed > available_bytes():
+        hint = "fewer batches", 'descend(..., {method}="auto")'
+        require_memory(needed, f"batches is {batches}, and the exact mean over their orders", hint)
     with np.errstate(over="ignore", invalid="ignore"):
         return cheaper(blocks, step).require_finite(batches)
 
