@@ -271,7 +271,7 @@ def probe() -> Pair:
 
 @row("leave-one-out after 10 epochs: digits", seconds=0.7)
 @row("leave-one-out with momentum 0.9: digits", seconds=1.5, step=0.001, momentum=0.9)
-@row("the same at step 0.003, where rows overshoot", seconds=1.5, step=0.003, momentum=0.9)
+@row("leave-one-out with momentum 0.9 at step 0.003: digits", seconds=1.5, step=0.003, momentum=0.9)
 @row("leave-one-out of single runs: digits, against six of each fold", seconds=3, runs=6, of_run=True)
 @row("leave-one-out: 300 features, 10 outputs, m = 16", seconds=4, source="digits features", size=16)
 def leave_one_out(

@@ -142,7 +142,7 @@ def test_batches_of_many_rows_are_visited_by_their_sums(monkeypatch, scheme, siz
     """The same gradients as from the rows, in any unit, with everything that a recipe can ask for."""
     base = rs.gaussian(40, 5, seed=0)
     problem = rs.LeastSquares(size * base.X, base.y)
-    arguments = {"step": 0.1 / size / size, "epochs": [1, 2, 30], "runs": 20, "momentum": 0.5} | (
+    arguments = {"step": 0.1 / size / size, "epochs": [1, 2, 30], "runs": 100, "momentum": 0.5} | (
         {"penalty": 0.1, "unpenalized": [0], "average": rs.EMA(0.9)} if size == 1 else {}
     )
     found = rs.simulate(problem, scheme, **arguments)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.grid import mean_step
+from reshuffle.grid import mean_step, metrics
 from reshuffle.grid.metrics import evaluate
 
 WHEN = [1, 3, 30]
@@ -47,7 +47,8 @@ def test_many_fixed_batches_are_not_refitted():
     assert (found.error < 0.02 * found.value).all()
 
 
-def test_a_large_run_that_diverges_is_found_by_training_it():
+def test_a_large_run_that_diverges_is_found_by_training_it(monkeypatch):
+    monkeypatch.setattr(metrics, "_QUICKLY_DRAWN", 1e7)
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((900, 110)), rng.standard_normal((900, 2))
     runs = [

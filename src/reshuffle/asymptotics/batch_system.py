@@ -14,7 +14,6 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.free.checks import Complex
-from reshuffle.free.laws import MarchenkoPastur
 from reshuffle.free.solver import RationalR, inverse
 
 
@@ -447,7 +446,6 @@ class BatchSystem(SymmetricBlocks):
         super().__init__(batches)
         self.eigenvalues, self.weights = eigenvalues, weights
         self.aspect = aspect
-        law = MarchenkoPastur(batches * aspect, alpha / batches)
         self.direct = self.unknowns <= _MOST_DIRECT
         # What z multiplies.
         self.direction = np.zeros((self.size, self.size))
@@ -459,7 +457,9 @@ class BatchSystem(SymmetricBlocks):
         small = bool(squares.max() < _SMALL**2 and batches * aspect < 1 and self.unit == 1)
         self._adapt(self._rational(alpha), plain or small)
         size = max(np.linalg.norm(transform.coefficient, 2) for transform in self.transforms)
-        self.norm = float(np.linalg.norm(self._offset, 2) + batches * law.scale * largest * size)
+        # The norm of sum_b w_b at most: each is a Marchenko-Pastur variable of ratio B aspect.
+        reach = alpha * (1 + (batches * aspect) ** 0.5) ** 2 * largest
+        self.norm = float(np.linalg.norm(self._offset, 2) + reach * size)
 
     def _rational(self, alpha: float) -> tuple[float, float, float]:
         """(a, b, c) of the R-transform a + b g/(1 + c g) = v/(1 - alpha aspect g) of one batch."""

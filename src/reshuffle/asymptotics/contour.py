@@ -20,7 +20,7 @@ from reshuffle.asymptotics.batch_system import BatchSystem, Blocks, State
 from reshuffle.asymptotics.epoch_law import EpochLaw
 from reshuffle.free.checks import Complex, ConvergenceError
 
-_DIGITS = 30.0
+_DIGITS = 36.0
 """Accuracy of the trapezoidal rule: minus the natural logarithm of its error."""
 _NARROWEST = 1e-150
 """Smallest distance of the mapped interval from the mapped circle whose square is a number."""

@@ -398,14 +398,12 @@ class _Approach:
 
         It moves like the root of (z - e)/(z - a), e the end that is expected and a the other one.
         """
-        turn = (place - self.expected) / (self.place - self.expected)
-        if not turn > 0:
-            return place - self.place
-        rate = 1 / (self.place - self.expected)
+        turn, rate = (place - self.expected) / (self.place - self.expected), 1 / (self.place - self.expected)
         if self.other is not None:
             turn *= (self.place - self.other) / (place - self.other)
             rate -= 1 / (self.place - self.other)
-        return 2 * (math.sqrt(turn) - 1) / rate
+        # A guess of the other end may be on this side of the place, and the first step has no expectation.
+        return 2 * (math.sqrt(turn) - 1) / rate if turn > 0 and rate else place - self.place
 
     def _continues(self, found: "_Solved", place: float, across: bool) -> bool:
         """True if none of the spectrum is between here and a place where the solution is `found`."""

@@ -32,7 +32,7 @@ REFUSALS = (ValueError, TypeError, ArithmeticError, BudgetError, MemoryError)
 """Exceptions that refuse an answer; all others are bugs and are not caught."""
 _WATCHED, _BEYOND = 5, 1e4
 """Epochs of a single run, and the size of its predictions over its first residuals that tells of divergence."""
-_QUICKLY_DRAWN = 1e7
+_QUICKLY_DRAWN = 1e8
 """Rows times the square of the rank, up to which drawn orders tell whether a run diverges."""
 _SHOWN = 1e-6
 """Relative error of an answer that is written down with it."""
@@ -274,8 +274,9 @@ def _growth(run: Run) -> Rate | None:
     """Growth per epoch of a run that diverges: by a few drawn orders, or by a single run where these take long."""
     problem, scheme, recipe = run.problem, run.scheme, run.recipe
     is_drawn = recipe.is_constant and scheme.shuffle is Shuffle.EVERY_EPOCH and not problem.stream
-    if run.divergence is not None or not is_drawn or problem.n * problem.rank**2 <= _QUICKLY_DRAWN:
+    if not is_drawn or problem.n * problem.rank**2 <= _QUICKLY_DRAWN:
         return run.divergence
+    run.divergence = None
     alone, when = run if problem.outputs is None else run.output(0), np.array([1.0, 1.0 + _WATCHED])
     trained = single_run(
         alone.problem, scheme, replace(recipe, average=None), alone.start, when, run.accuracy.seed

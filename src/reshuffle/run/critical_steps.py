@@ -219,7 +219,11 @@ def critical_step(
     if mean_is_drawn:
         of_mean = first_crossing(_drawn_rate(at_rest, is_symmetric), drawn_start, **drawn)
     if of_mean is None:
-        of_mean = first_crossing(_exact_rate(at_rest), exact_start, precision=_PRECISION)
+
+        def of_all_orders(step: float) -> Rate:
+            return STABLE if _with_step(at_rest, step).converges else UNSTABLE
+
+        of_mean = first_crossing(of_all_orders, exact_start, precision=_PRECISION)
     mean = float(of_mean)
     if not wants_square:
         if mean_is_drawn and orders_differ and square(mean).least >= 1:
@@ -294,10 +298,6 @@ RateAt = Callable[[float], Rate]
 
 def _with_step(at_rest: AffineTrajectory, step: float) -> AffineTrajectory:
     return at_rest.with_recipe(replace(at_rest.recipe, schedule=step))
-
-
-def _exact_rate(at_rest: AffineTrajectory) -> RateAt:
-    return lambda step: STABLE if _with_step(at_rest, step).converges else UNSTABLE
 
 
 def _exact_square(at_rest: AffineTrajectory) -> RateAt:
@@ -454,7 +454,13 @@ def first_crossing(
     reaches to twice the step while the rate rises, an estimate; else everything is open, and the error is infinite.
     """
     rate = cache(rate)
-    low = _stable_start(rate, start)
+    halved = (math.ldexp(start, -halvings) for halvings in range(_HALVINGS))
+    low = next((step for step in halved if rate(step).value < 1), 0.0)
+    if not low:
+        raise ArithmeticError(
+            f"no step between {math.ldexp(start, 1 - _HALVINGS):.3g} and {start:.3g} is stable up to rounding; try "
+            "a smaller momentum or penalty."
+        )
     sure, first_open, end = low, math.inf, low
     for step in track(_ascending(rate, low, last, growth), None, "trying steps"):
         here, end = rate(step), step
@@ -477,17 +483,6 @@ def first_crossing(
     if math.isfinite(first_open) and rate(low).most >= 1:
         lower, _ = _bisected(lambda step: rate(step).most >= 1, sure, min(first_open, low), GROWTH - 1)
     return CriticalStep(low, max(low - lower, upper - low), kind)
-
-
-def _stable_start(rate: RateAt, start: float) -> float:
-    """The start, halved until it is stable."""
-    for halvings in range(_HALVINGS):
-        step = math.ldexp(start, -halvings)
-        if rate(step).value < 1:
-            return step
-    raise ArithmeticError(
-        f"no step between {step:.3g} and {start:.3g} is stable up to rounding; try a smaller momentum or penalty."
-    )
 
 
 def _ascending(rate: RateAt, low: float, last: float, growth: float) -> Iterator[float]:

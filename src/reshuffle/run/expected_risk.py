@@ -193,7 +193,13 @@ class _Question:
                         readout.outside(float(decay)),
                     )
                     rounding = _ROUNDING * (readout.size(snapshot.matrix) + abs(cross) + outside)
-                    totals[number] = _nonnegative(inside + cross + outside, rounding, when[number])
+                    totals[number] = max(total := inside + cross + outside, 0.0)
+                    if total < -rounding:
+                        raise ArithmeticError(
+                            f"the expected risk after {when[number]:g} epochs came out as {total:g}, below zero by "
+                            f"more than rounding ({rounding:.1g}): the recursion of second moments has lost its "
+                            "accuracy; try a smaller step."
+                        )
             # Both are sums of the same size, so that their difference may round to just below zero.
             totals = np.maximum(totals, mean)
             spread = _difference(totals, mean)
@@ -363,16 +369,6 @@ def _difference(total: FloatArray, mean: FloatArray) -> FloatArray:
     """The spread: both are sums of the same size, so that their difference may round to just below zero."""
     with np.errstate(invalid="ignore"):
         return np.maximum(total - mean, 0.0)
-
-
-def _nonnegative(total: float, rounding: float, epoch: float) -> float:
-    """A mean of squares; below zero, but for rounding, it is no answer."""
-    if total < -rounding:
-        raise ArithmeticError(
-            f"the expected risk after {epoch:g} epochs came out as {total:g}, below zero by more than rounding "
-            f"({rounding:.1g}): the recursion of second moments has lost its accuracy; try a smaller step."
-        )
-    return max(total, 0.0)
 
 
 def affordable(run: AffineTrajectory, when: FloatArray) -> int:

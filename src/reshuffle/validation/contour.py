@@ -96,24 +96,18 @@ def around(lowest: float, highest: float, last: float, beside: AnyArray | None =
         raise ArithmeticError("some decay rates are too near to those of runs that diverge.")
     count = max(_FEWEST, math.ceil(_DIGITS * quarter / (math.pi * width)))
     along = quarter * (2 * (np.arange(count) + 0.5) / count - 1)
-    sine, slope = _sine(along, far + width, parameter)
+    # The elliptic sine, cosine and delta amplitude at along + i (far + width); the slope is that of the sine.
+    s, c, d, _ = scipy.special.ellipj(along, parameter)
+    s1, c1, d1, _ = scipy.special.ellipj(far + width, 1 - parameter)
+    size = c1**2 + parameter * s**2 * s1**2
+    sine = (s * d1 + 1j * c * d * s1 * c1) / size
+    slope = (c * c1 - 1j * s * d * s1 * d1) * (d * c1 * d1 - 1j * parameter * s * c * s1) / size**2
     mapped, moved = slit * sine, 1 + centre * slit * sine
     distance = 2 / (math.exp(low + high) + 1)
     nodes = 1 - radius + radius * distance * (1 - mapped) / moved
     derivative = radius * (1 - centre**2) / moved**2 * slit * slope
     # Along the upper half from left to right is clockwise.
     return Contour(nodes, -derivative * (2 * quarter / count) / (2j * math.pi))
-
-
-def _sine(along: FloatArray, height: float, parameter: float) -> tuple[AnyArray, AnyArray]:
-    """Elliptic sine and its derivative at along + i height."""
-    s, c, d, _ = scipy.special.ellipj(along, parameter)
-    s1, c1, d1, _ = scipy.special.ellipj(height, 1 - parameter)
-    size = c1**2 + parameter * s**2 * s1**2
-    sine = (s * d1 + 1j * c * d * s1 * c1) / size
-    cosine = (c * c1 - 1j * s * d * s1 * d1) / size
-    delta = (d * c1 * d1 - 1j * parameter * s * c * s1) / size
-    return sine, cosine * delta
 
 
 def require_resolved(sizes: FloatArray, apart: float = _APART) -> None:

@@ -187,60 +187,40 @@ class RowsLeftOut:
         chosen = np.arange(self._problem.n) if rows is None else row_numbers("rows", rows, self._problem.n)
         if len(np.unique(chosen)) < len(chosen):
             raise ValueError("rows must name a row once, but some are there twice.")
-        if self.run.divergence is not None:
-            return self._of_divergent_run(epochs, chosen)
-        return self._answer(epochs, chosen)
+        return (
+            self._answer(epochs, chosen) if self.run.divergence is None else self._diverging(epochs, chosen)
+        )
 
-    def _of_divergent_run(self, epochs: FloatArray, rows: IntArray) -> LeaveOneOut:
+    def _diverging(self, epochs: FloatArray, rows: IntArray) -> LeaveOneOut:
         """Answers to few digits while the mean iterate has not grown far, and infinite ones from then on."""
-        lost, after = self.run.has_diverged(epochs), self._problem.y.shape[1:]
-        mean, standard, error = np.full((3, *epochs.shape, *after), np.inf)
-        kept = np.full((*epochs.shape, len(rows), *after), np.inf) if mean.size * len(rows) <= KEPT else None
-        kind: ErrorKind = "estimate"
+        lost, relaxed = self.run.has_diverged(epochs), RowsLeftOut(self.run.relaxed, self.centred)
+        relaxed.run.divergence = self.run.divergence
+        # At the start nothing has to be computed.
+        found = relaxed._answer(np.where(lost, 0.0, epochs), rows)
         if lost.any():
             _budget.warn("leave_one_out is infinite where the mean iterate diverges.")
-        method = "divergence"
-        if not lost.all():
-            found = (
-                self._at_start(rows)
-                if not epochs[~lost].any()
-                else self._relaxed._answer(epochs[~lost], rows)
-            )
-            method, kind = found.method, found.error_kind
-            mean[~lost], standard[~lost], error[~lost] = found.mean_square, found.standard_error, found.error
-            if kept is not None and found._kept is not None:
-                kept[~lost] = found._kept
-        return self._make(
-            epochs=epochs, mean_square=mean, standard_error=standard, error=error, error_kind=kind,
-            method=method, rows=rows, _kept=kept,
-        )  # fmt: skip
 
-    @cached_property
-    def _relaxed(self) -> "RowsLeftOut":
-        made = RowsLeftOut(self.run.relaxed, self.centred)
-        made.run.divergence = self.run.divergence
-        return made
+        def filled(part: FloatArray) -> FloatArray:
+            return np.where(lost.reshape(lost.shape + (1,) * (part.ndim - lost.ndim)), np.inf, part)
 
-    def _at_start(self, rows: IntArray) -> LeaveOneOut:
-        """Leave out rows of a run that has not begun."""
-        problem = self._problem
-        missing = problem.compressed.y[rows] - problem.X[rows] @ _arrays.columns(self.run.start)
-        parts = [(rows, self._factors[np.newaxis, rows, np.newaxis] * missing)]
-        return summed_up(
-            self._make,
-            np.zeros(1),
-            problem,
-            rows,
-            parts,
-            "exact",
-            lambda mean, _: (np.zeros_like(mean), "exact"),
+        return replace(
+            found,
+            epochs=epochs,
+            mean_square=filled(found.mean_square),
+            standard_error=filled(found.standard_error),
+            error=filled(found.error),
+            error_kind=weakest(found.error_kind, "estimate"),
+            method="divergence" if lost.all() else found.method,
+            _kept=None if found._kept is None else filled(found._kept),
         )
 
     def _answer(self, epochs: FloatArray, chosen: IntArray) -> LeaveOneOut:
-        """By the first formula that knows its error, or the first that has an answer, if none does.
+        """By the first formula that knows its error, or the one that knows most, if none does.
 
         With momentum, or where samples have several rows, runs that converge are left to folds then.
         """
+        if not epochs.any():
+            return self._at_start(epochs, chosen)
         found: list[LeaveOneOut] = []
         for formula in self._formulas:
             given = self._by_formula(epochs, chosen, formula)
@@ -254,19 +234,23 @@ class RowsLeftOut:
         with np.errstate(invalid="ignore"):
             sizes = [np.max(given.error / given.standard_error, initial=0.0) for given in found]
         leads = not self.run.recipe.momentum and self.run.scheme.unit is Unit.SAMPLE
-        if found and (leads or np.isfinite(sizes).any() or self._diverges):
+        maps = (formula.rows for formula in self._formulas if isinstance(formula.rows, LeftOutRows))
+        if found and (leads or np.isfinite(sizes).any() or any(each.modes.largest > 1 for each in maps)):
             return found[int(np.argmin(np.nan_to_num(sizes, nan=np.inf)))]
         # Before ten runs, a second more is spent on finding out whether there is anything to compute.
         if self.run.divergence is None and (growth := self.run.screened(A_SECOND)) is not None:
             self.run.divergence = growth
-            return self._of_divergent_run(epochs, chosen)
+            return self._diverging(epochs, chosen)
         return self._by_runs(epochs, chosen)
 
-    @property
-    def _diverges(self) -> bool:
-        """True if the mean map of a formula grows."""
-        maps = (formula.rows for formula in self._formulas if isinstance(formula.rows, LeftOutRows))
-        return any(rows.modes.largest > 1 for rows in maps)
+    def _at_start(self, epochs: FloatArray, rows: IntArray) -> LeaveOneOut:
+        """Leave out rows of a run that has not begun."""
+        problem = self._problem
+        missing = problem.compressed.y[rows] - problem.X[rows] @ _arrays.columns(self.run.start)
+        parts = [(rows, self._factors[np.newaxis, rows, np.newaxis] * missing)]
+        return summed_up(
+            self._make, epochs, problem, rows, parts, "exact", lambda mean, _: (np.zeros_like(mean), "exact")
+        )
 
     @cached_property
     def _formulas(self) -> list[Formula]:

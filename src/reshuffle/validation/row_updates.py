@@ -374,13 +374,8 @@ class Lattice:
 
     def _layers(self) -> Iterator[tuple[IntArray, FloatArray]]:
         """Subsets of the batches (c,), ascending, one size after the other, and mean [K, E] over their orders."""
-        training, batches, start = (
-            self.training,
-            self._batches,
-            np.zeros((self._d, self._d + self.training.outputs)),
-        )
-        layers = subset_layers(batches, batches)
-        states = follow(layers, training.visit, start, self._d)
+        start, batches = np.zeros((self._d, self._d + self.training.outputs)), self._batches
+        states = follow(subset_layers(batches, batches), self.training.visit, start, self._d)
         return zip(subsets_by_size(batches), states, strict=True)
 
     def _dense(self, means: FloatArray, others: list[tuple[IntArray, FloatArray]]) -> "LeftOutMaps":

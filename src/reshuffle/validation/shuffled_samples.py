@@ -215,14 +215,12 @@ class CavityUpdates:
             return returned(right, own), entered, returned(alpha, own)
 
         def of_batch(batch: int, members: IntArray) -> Seen:
-            among = self._among_units[members]
-            parts = (None if part is None else part.reshape(q, size, -1) for part in units(np.array([batch])))
-            right, left, alpha = (
-                None if part is None else product(among, part).swapaxes(0, 1) for part in parts
-            )
-            assert right is not None
-            assert alpha is not None
-            return right, left, alpha
+            right, left, alpha = units(np.array([batch]))
+
+            def of_members(part: AnyArray) -> AnyArray:
+                return product(self._among_units[members], part.reshape(q, size, -1)).swapaxes(0, 1)
+
+            return of_members(right), None if left is None else of_members(left), of_members(alpha)
 
         each = 1 if self._of_batches else size
         return LeftOutRows(

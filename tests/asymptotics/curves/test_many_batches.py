@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.asymptotics import BatchLaw, learning_curve
+from reshuffle.asymptotics import learning_curve
 
 # The package has a function of this name.
 MODULE = sys.modules["reshuffle.asymptotics.learning_curve"]
@@ -38,8 +38,3 @@ def test_a_thousand_batches_are_answered_with_an_error():
     problem = rs.gaussian(400, 200, noise=0.5, seed=0)
     run = rs.descend(problem, rs.SampleReshuffling(batch_size=1), step=0.5 / 400)
     assert run.risk(10).variance == pytest.approx(float(risk.variance), rel=0.03)
-
-
-def test_spectra_of_a_thousand_batches_are_refused_before_memory_is_taken():
-    with pytest.raises(rs.errors.BudgetError, match=r"batches=1000\) costs about"):
-        _ = BatchLaw(0.5, 0.5, 1000).support
