@@ -34,7 +34,7 @@ class Contour:
 
     >>> contour = Contour.between(0.1, 1.5, 1.0, 1.0)
     >>> bool(abs(2 * (contour.weights / (contour.points - 0.7)).sum().real - 1) < 1e-12), len(contour.points)
-    (True, 38)
+    (True, 44)
     """
 
     points: Complex
