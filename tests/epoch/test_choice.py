@@ -196,3 +196,12 @@ def test_a_search_for_the_best_epoch_keeps_to_its_budget():
     short = rs.descend(problem, rs.Cyclic(batches=4), 1e-4, budget=2e8).best_epoch()
     assert short.error == short.risk
     assert short.epoch in (math.inf, 0) or short.epoch <= 200
+
+
+def test_where_even_a_few_orders_cost_more_than_the_cavity_none_are_drawn(monkeypatch):
+    """Orders are tried first where the equation takes long; a price above its own is no reason to give up."""
+    for home in ("reshuffle._budget", "reshuffle.epoch.select"):
+        monkeypatch.setattr(f"{home}.A_SECOND", 1.0)
+    run = rs.descend(rs.gaussian(2000, 100, seed=0), rs.SampleReshuffling(batch_size=250), step=0.3)
+    assert 0 < run.risk(5).error < 1e-6 * run.risk(5).total
+    assert run.method == "cavity"

@@ -367,12 +367,20 @@ def _approximate(task: Task, chosen: Choice, accuracy: Accuracy) -> tuple[MeanMa
     differ by little. Where the mean explodes, first draws are all that is drawn.
     """
     assert task.sample is not None
-    insists, drawn = accuracy.method != "auto", None
+    sample, insists, drawn = task.sample, accuracy.method != "auto", None
     if chosen.taken != "cavity":
-        return task.sample(accuracy), {}
+        return sample(accuracy), {}
+
+    def affordable_orders(wanted: Accuracy) -> MeanMap | None:
+        """Drawn orders; None where even the fewest cost more than the budget."""
+        try:
+            return sample(wanted)
+        except BudgetError:
+            return None
+
     if not insists and chosen.method.operations > A_SECOND:
-        drawn = task.sample(replace(accuracy, budget=min(accuracy.budget, chosen.method.operations)))
-        if not accuracy.rtol < drawn.missed <= _UNKNOWN:
+        drawn = affordable_orders(replace(accuracy, budget=min(accuracy.budget, chosen.method.operations)))
+        if drawn is not None and not accuracy.rtol < drawn.missed <= _UNKNOWN:
             return drawn, {"cavity": "it takes longer than to draw orders"}
     found = _by_cavity(task, accuracy)
     against = too_far(found.missed, accuracy.rtol) if found else WITHOUT_SOLUTION
@@ -382,10 +390,13 @@ def _approximate(task: Task, chosen: Choice, accuracy: Accuracy) -> tuple[MeanMa
         return found, {"sampling": _DIVERGES}
     explodes = found is None or found.missed > _UNKNOWN
     if drawn is None or not explodes:
-        drawn = task.sample(accuracy.relaxed_for_divergence if explodes else accuracy)
-    if found is None or drawn.missed < found.missed:
+        wanted = accuracy.relaxed_for_divergence if explodes else accuracy
+        drawn = sample(wanted) if found is None else affordable_orders(wanted)
+    if drawn is not None and (found is None or drawn.missed < found.missed):
         return drawn, {"cavity": against}
-    return found, {"sampling": too_far(drawn.missed, accuracy.rtol)}
+    assert found is not None
+    reason = "it takes more than the budget" if drawn is None else too_far(drawn.missed, accuracy.rtol)
+    return found, {"sampling": reason}
 
 
 def _by_cavity(task: Task, accuracy: Accuracy) -> MeanMap | None:

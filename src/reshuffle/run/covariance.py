@@ -293,6 +293,7 @@ def _simulated(run: AffineTrajectory, when: FloatArray) -> _Covariances:
     """The covariance of simulated runs, or of runs whose epochs are drawn from a few, whichever costs less."""
     most = 2 * max(_FEWEST, int(_REMEMBERED_BYTES / 16 / max(1, run.space.dimension * len(when))))
     wanted = 2 * int(np.ceil(_RUNS / 2 * np.square(max(1.0, Accuracy.rtol / run.accuracy.rtol))))
+    wanted = min(wanted, expected_risk.MOST_RUNS)
     last, is_constant = float(when[-1]), run.recipe.is_constant and run.recipe.average is None
     if is_constant and run.scheme.shuffle is Shuffle.EVERY_EPOCH and np.isfinite(last):
         price = drawn.map_flops(wanted, run.dimension, len(run.blocks.rows), run.walk.steps, last)

@@ -39,7 +39,7 @@ from reshuffle.simulation import simulate
 _ROUNDING = 1e-8
 """Relative to the terms that are added: what many epochs of rounding may do to a sum of them."""
 _SAMPLED_FLOPS = 4e10
-_FEWEST_RUNS, _MOST_RUNS = 100, 4000
+_FEWEST_RUNS, MOST_RUNS = 100, 4000
 SHARE, _RUNS = 0.05, 800
 """Requested standard error of a simulated spread, relative to it, and runs that it takes where one mode has all."""
 _REMEMBERED_BYTES = 4e9
@@ -272,7 +272,7 @@ class _Question:
             share = float((found.standard_error[known] / found.mean[known]).max(initial=0.0))
             missing = runs * (np.square(share / SHARE) - 1)
             affordable_runs = max(run.accuracy.budget, A_SECOND) / simulation_flops(run, 1, last)
-            runs = 2 * int(min(missing, affordable_runs, _MOST_RUNS) / 2)
+            runs = 2 * int(min(missing, affordable_runs, MOST_RUNS) / 2)
             if runs < _FEWEST_RUNS / 10:
                 break
         counts, spreads, squares = (np.array(each) for each in zip(*parts, strict=True))
@@ -390,7 +390,7 @@ def affordable(run: AffineTrajectory, when: FloatArray) -> int:
             ("a larger {budget}", "RandomReshuffling with few batches"),
         )
     runs = _FEWEST_RUNS * _SAMPLED_FLOPS / fewest
-    return 2 * int(np.clip(runs, _FEWEST_RUNS, _MOST_RUNS) / 2)
+    return 2 * int(np.clip(runs, _FEWEST_RUNS, MOST_RUNS) / 2)
 
 
 def simulation_flops(run: AffineTrajectory, runs: float, last: float) -> float:
