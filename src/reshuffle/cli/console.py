@@ -87,6 +87,8 @@ def guarded(app: "App", arguments: list[str]) -> int:
             if isinstance(error, OSError) and error.filename == STANDARD_OUTPUT:
                 _abandon_standard_output()
             return _fail(*explain(error))
+        finally:
+            _commands.clear()
     return 0
 
 
