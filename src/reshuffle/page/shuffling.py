@@ -104,7 +104,9 @@ def _sentence(totals: Mapping[str, float]) -> str:
     above = f"{number(100 * (ratio - 1), 3)}% more" if ratio < 10 else f"{number(ratio, 3)} times as much"
     diverging = [name for name, total in totals.items() if total >= GREW]
     also = f" It diverges with: {', '.join(diverging)}." if diverging else ""
-    return f"One run has the least test error with {best}, and {above} with {worst}.{also}"
+    return (
+        f"One run has the least test error with {best}, of all mini-batches, and {above} with {worst}.{also}"
+    )
 
 
 def _charts(risks: "Mapping[str, FloatArray]", epochs: "FloatArray") -> list[Chart]:
