@@ -303,9 +303,7 @@ def test_errors_on_test_samples_vary_as_those_of_real_samples(monkeypatch):
     errors = found.iterate.mean - problem.beta_star
     real = np.square(samples @ errors.T).mean(axis=1)
     np.testing.assert_allclose(found.test_error.standard_error, real.std(axis=0) / np.sqrt(20_000), rtol=0.04)
-    np.testing.assert_allclose(
-        found.test_error.standard_error, risk * np.sqrt(2 / 3 / 20_000), rtol=0.04
-    )
+    np.testing.assert_allclose(found.test_error.standard_error, risk * np.sqrt(2 / 3 / 20_000), rtol=0.04)
     assert (np.abs(found.test_error.mean - risk) < 4 * found.test_error.standard_error).all()
 
 
