@@ -24,7 +24,7 @@ from reshuffle._uncertainty import significant
 from reshuffle.epoch.select import Accuracy
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import LeastSquares
-from reshuffle.problem.sources import Stream, as_numbers, opened, opened_rows
+from reshuffle.problem.sources import Stream, opened, opened_rows
 from reshuffle.problem.standardizer import Standardizer
 from reshuffle.recipe import Average, StepLike, recipe
 from reshuffle.recipe.schedules import checked_steps
@@ -555,7 +555,7 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, TrainingParameters):
             )
         found, start = [], 0
         for chunk in source.chunks():
-            found.append(self._predicted(as_numbers("X", chunk, start), with_std))
+            found.append(self._predicted(_arrays.real_array("X", chunk, first_row=start), with_std))
             start += len(chunk)
         if not with_std:
             return np.concatenate(found)
