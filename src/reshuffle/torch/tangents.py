@@ -139,7 +139,7 @@ def _rows_of_outputs(made: Any, samples: int) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class LayerSignals:
-    """Inputs `entered` (n, in) of a linear layer, a one last if it has a bias, and gradients `returned` (n, t, out).
+    """Inputs `entered` (n, in) of a linear layer, one last for a bias, and gradients `returned` (n, t, out).
 
     The gradients are those of all outputs of the network in what the layer makes.
     """
@@ -229,8 +229,8 @@ def _recorded(layers: list[Any]) -> Iterator[list[list[tuple[Any, Any]]]]:
 class TangentProblem(LeastSquares):
     """Learn y - f(x) by a change of the weights: a row per sample and output, those of a sample together.
 
-    The outputs of a network share its parameters, so that X is (n t, p) for y (n, t): row t i + o is the gradient of
-    output o at sample i.
+    The outputs of a network share its parameters, so that X is (n t, p) for y (n, t): row t i + o is the gradient
+    of output o at sample i.
 
     >>> import numpy as np
     >>> TangentProblem(np.ones((4, 3)), np.zeros((2, 2)))
