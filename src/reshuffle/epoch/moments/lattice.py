@@ -28,7 +28,7 @@ from reshuffle.epoch.averaging.lattice import Walk, climbs, fits_in_memory, foll
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs, MeanVisits, Visits
 from reshuffle.errors import UnsupportedError
-from reshuffle.schemes.base import Shuffle
+from reshuffle.schemes.base import Shuffle, Unit
 
 _FEW_ROWS = 0.6
 """Rows of a batch, relative to the rank, below which two products with them are cheaper than one with their Gram
@@ -52,6 +52,9 @@ def flops(walk: Walk, dimension: int, rank: int, rows: float, count: int = 1) ->
         return np.inf
     products = count * (4 * first * rank * d + 2 * first * rank**2 + 40 * d * d)
     at_once = max(1.0, _NEAR_BYTES / max(each, 1.0))
+    if (walk.scheme.shuffle, walk.scheme.unit) == (Shuffle.EVERY_STEP, Unit.SAMPLE):
+        # One mean visit in every step, and the covariance of what it draws from all rows.
+        return float(walk.steps * (products + 4 * (count + 1) * walk.n * rank**2 + _CALLS * CALL))
     return float(walk.visits * products + _CALLS * CALL * max(walk.visits / at_once, walk.steps**2))
 
 
