@@ -49,15 +49,18 @@ class ReplacementStability:
 
 @dataclass(frozen=True, eq=False)
 class ReplacementCurve:
-    """Expected risk and training loss of a run on batches drawn with replacement, for p/n -> aspect.
+    r"""Expected risk and training loss of a run on batches drawn with replacement, for p/n -> aspect.
 
     With the law mu of alpha W the mean square of the residuals solves, in epochs t,
 
-        rho(t) = f(t) + aspect int_0^t K(t - u) rho(u) du,      K(t) = int x^2 e^(-2 x t) dmu(x),
+    .. math::
+        \rho(t) = f(t) + \text{aspect} \int_0^t K(t - u) \rho(u)\, du, \qquad K(t) = \int x^2 e^{-2 x t}\, d\mu(x),
 
     where f is that of gradient flow at time alpha t, and the spread of the runs around it is
 
-        spread(t) = aspect alpha int_0^t K_Sigma(t - u) rho(u) du,      K_Sigma(t) = int x e^(-2 x t) dmu_Sigma(x).
+    .. math::
+        \text{spread}(t) = \text{aspect}\, \alpha \int_0^t K_\Sigma(t - u) \rho(u)\, du, \qquad
+        K_\Sigma(t) = \int x e^{-2 x t}\, d\mu_\Sigma(x).
 
     The Laplace transforms of all of these at -2z are rational functions of z and of the Cauchy transforms of mu and
     mu_Sigma there: rho and the spread are sums of e^(-2 z t) over a contour around the spectrum and the one pole,
@@ -274,13 +277,15 @@ class EffectiveReuse:
 def effective_reuse(
     aspect: float, epochs: ArrayLike, *, noise: float = 1.0, signal: float = 1.0
 ) -> EffectiveReuse:
-    """The factor E(K, N) by which a data set seen once must be larger to be worth K epochs on N rows.
+    r"""The factor E(K, N) by which a data set seen once must be larger to be worth K epochs on N rows.
 
     Sigma = I, p/N -> aspect. The epochs draw small batches with replacement (`replacement_curve`), and the one
     pass takes batches of m fresh rows, each with the best constant step. One pass over tau p rows with the step
     theta m/p has
 
-        R = R_inf + (signal^2 - R_inf) e^(-theta (2 - theta) tau),      R_inf = noise^2 theta/(2 - theta).
+    .. math::
+        R = R_\infty + (\text{signal}^2 - R_\infty)\, e^{-\theta (2 - \theta) \tau}, \qquad
+        R_\infty = \text{noise}^2\, \theta / (2 - \theta).
 
     Parameters
     ----------
