@@ -391,7 +391,7 @@ class PoissonSampling(DrawnSamples):
         return np.full(self.batches, n, dtype=np.int64)
 
     def step_divisors(self, n: int) -> FloatArray:
-        return self.sizes(n) * (self.rate if self.normalize == "equal" else 1.0)
+        return np.full(self.steps(n), n * (self.rate if self.normalize == "equal" else 1.0))
 
     def divisors(self, n: int) -> FloatArray:
         return np.array([n / self._moments(n)[0]])

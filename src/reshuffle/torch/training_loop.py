@@ -335,7 +335,7 @@ def _loader_order(loader: Any) -> LoaderOrder:
         )
     if isinstance(cutter, (list, tuple)):
         return _listed(cutter, len(loader.dataset))
-    sampler, samples, weights = getattr(cutter, "sampler", None), len(loader.dataset), None
+    samples = len(loader.dataset)
     if getattr(cutter, "num_samples", None) == samples and hasattr(cutter, "sample_rate"):
         # Opacus' Poisson batches, by the attributes of their sampler; a step of theirs may take any rows.
         rate = float(cutter.sample_rate)
@@ -346,6 +346,7 @@ def _loader_order(loader: Any) -> LoaderOrder:
             f"{kind(cutter)}, whose order cannot be read off; describe it by a scheme of reshuffle."
         )
     scheme: type[Scheme] = SampleReshuffling
+    sampler, weights = cutter.sampler, None
     if type(sampler) is utils.SequentialSampler:
         scheme = Cyclic
     elif type(sampler) is utils.SubsetRandomSampler:
