@@ -24,6 +24,7 @@ from reshuffle.errors import BudgetError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Shuffle, Unit, rows_of
 from reshuffle.validation import row_updates, shuffled_samples
+from reshuffle.validation.classification import Classification, accuracy_of_mean, classification
 from reshuffle.validation.contour import LeftOutRows
 from reshuffle.validation.cross_validation import (
     KEPT,
@@ -97,6 +98,30 @@ class LeaveOneOut(LeftOutResult):
 
     problem: LeastSquares
     centred: bool
+    _run: "Run"
+
+    @cached_property
+    def classification(self) -> Classification:
+        """Accuracy and confusion where y has classes, of single runs and of the mean iterate.
+
+        Two values of y are two classes, and columns of 0 and 1 one each. Runs are simulated when it is first read.
+        """
+        return classification(self._run, self)
+
+    @property
+    def accuracy(self) -> FloatArray:
+        """The accuracy to expect of a single run on new rows, of the shape of `epochs`."""
+        return self.classification.accuracy
+
+    @property
+    def confusion(self) -> FloatArray:
+        """The number of rows of each class that a single run takes for each class, epochs.shape + (K, K)."""
+        return self.classification.confusion
+
+    @property
+    def accuracy_of_mean(self) -> FloatArray:
+        """The accuracy of the mean iterate, mostly above that of a single run, of the shape of `epochs`."""
+        return accuracy_of_mean(self)
 
     @property
     def saturated(self) -> BoolArray:
@@ -180,7 +205,7 @@ class RowsLeftOut:
                 "(weighted, if there are weights), or leave it out."
             )
         self._factors = run.problem.centring_factors if centred else np.ones(run.problem.n)
-        self._make = partial(LeaveOneOut, problem=run.problem, centred=centred)
+        self._make = partial(LeaveOneOut, problem=run.problem, centred=centred, _run=run)
 
     def ask(self, epochs: FloatArray, rows: ArrayLike | None = None) -> LeaveOneOut:
         """Leave out some rows, all by default."""
