@@ -397,11 +397,13 @@ class SpectralStability:
 
 @dataclass(frozen=True, eq=False)
 class LearningCurve:
-    """The risk of the mean iterate as a function of the epochs, for p/n -> aspect.
+    r"""The risk of the mean iterate as a function of the epochs, for p/n -> aspect.
 
     With mu, mu_Sigma and mu_M the law of alpha Z and its measures weighted by Sigma and by the noise M,
 
-        R_k = signal^2 int (1 - x)^(2k) dmu_Sigma + noise^2 aspect alpha^2 int (sum_{j<k} (1 - x)^j)^2 dmu_M
+    .. math::
+        R_k = \text{signal}^2 \int (1 - x)^{2k} d\mu_\Sigma
+            + \text{noise}^2\, \text{aspect}\, \alpha^2 \int \Big(\sum_{j<k} (1 - x)^j\Big)^2 d\mu_M
 
     for an initial error of length `signal` in a direction that knows nothing of the data, and Sigma = I. For other
     Sigma the second term is an integral over two spectral variables: see `CrossVariance`. Made by

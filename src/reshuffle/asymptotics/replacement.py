@@ -52,15 +52,18 @@ class _Flow:
 
 @dataclass(frozen=True, eq=False)
 class ReplacementCurve:
-    """Expected risk and training loss of a run on batches drawn with replacement, for p/n -> aspect.
+    r"""Expected risk and training loss of a run on batches drawn with replacement, for p/n -> aspect.
 
     With the law mu of alpha W the mean square of the residuals solves, in epochs t,
 
-        rho(t) = f(t) + aspect int_0^t K(t - u) rho(u) du,      K(t) = int x^2 e^(-2 x t) dmu(x),
+    .. math::
+        \rho(t) = f(t) + \text{aspect} \int_0^t K(t - u) \rho(u)\, du, \qquad K(t) = \int x^2 e^{-2 x t}\, d\mu(x),
 
     where f is that of gradient flow at time alpha t, and the spread of the runs around it is
 
-        spread(t) = aspect alpha int_0^t K_Sigma(t - u) rho(u) du,      K_Sigma(t) = int x e^(-2 x t) dmu_Sigma(x).
+    .. math::
+        \text{spread}(t) = \text{aspect}\, \alpha \int_0^t K_\Sigma(t - u) \rho(u)\, du, \qquad
+        K_\Sigma(t) = \int x e^{-2 x t}\, d\mu_\Sigma(x).
 
     Nothing depends on the number m of rows of a batch, as long as it is fixed and each is visited with the step
     alpha m / n. Made by `replacement_curve`. Source: Paquette, Lee, Pedregosa and Paquette (2021), for m = 1.
@@ -284,13 +287,15 @@ class EffectiveReuse:
 def effective_reuse(
     aspect: float, epochs: ArrayLike, *, noise: float = 1.0, signal: float = 1.0
 ) -> EffectiveReuse:
-    """The factor E(K, N) by which a data set seen once must be larger to be worth K epochs on N rows.
+    r"""The factor E(K, N) by which a data set seen once must be larger to be worth K epochs on N rows.
 
     Sigma = I, p/N -> aspect. The epochs draw small batches with replacement (`replacement_curve`), and the one
     pass takes batches of m fresh rows, each with the best constant step. One pass over tau p rows with the step
     theta m/p has
 
-        R = R_inf + (signal^2 - R_inf) e^(-theta (2 - theta) tau),      R_inf = noise^2 theta/(2 - theta).
+    .. math::
+        R = R_\infty + (\text{signal}^2 - R_\infty)\, e^{-\theta (2 - \theta) \tau}, \qquad
+        R_\infty = \text{noise}^2\, \theta / (2 - \theta).
 
     Parameters
     ----------
