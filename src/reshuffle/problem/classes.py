@@ -44,7 +44,7 @@ class Classes:
             missing |= np.array([label is None for label in given], dtype=bool)
         if missing.any():
             where = int(np.argmax(missing))
-            raise ArgumentError("y", "have a label in every row", f"y[{where}] is {given[where]!r}", "drop such rows")
+            raise ArgumentError("y", "have a label in every row", f"y[{where}] is {given.tolist()[where]}", "drop such rows")
         try:
             names, numbers = np.unique(given, return_inverse=True)
         except TypeError:
@@ -53,6 +53,16 @@ class Classes:
         if len(names) < 2:
             raise ArgumentError("y", "have at least two classes", f"all rows are {given[:1].tolist()}")
         return cls(names, numbers.ravel())
+
+    @classmethod
+    def known(cls, names: AnyArray, labels: Any) -> "Classes":
+        """Classes of labels (n,) that all have one of these names."""
+        given = np.asarray(labels)
+        places = np.searchsorted(names, given).clip(max=len(names) - 1)
+        unknown = given[names[places] != given]
+        if len(unknown):
+            raise ArgumentError("y", f"have labels among {names.tolist()}", f"one is {unknown.tolist()[0]!r}")
+        return cls(names, places)
 
     @property
     def targets(self) -> FloatArray:

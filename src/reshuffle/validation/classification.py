@@ -16,7 +16,7 @@ import numpy as np
 from reshuffle._arrays import FloatArray, columns
 from reshuffle._budget import A_SECOND, require_affordable
 from reshuffle._display import Displayed
-from reshuffle._uncertainty import ErrorKind, with_error, with_largest_error
+from reshuffle._uncertainty import ErrorKind, plus_minus, significant, with_largest_error
 from reshuffle.problem.classes import one_hot
 from reshuffle.simulation import simulated_states
 
@@ -78,9 +78,9 @@ class Classification(Displayed):
         if self.accuracy.size != 1:
             shown = with_largest_error(self.accuracy.shape, self.error, self.error_kind)
             return f"Classification(accuracy of single runs {shown})"
-        found, mean = self.accuracy.item(), self.of_mean.item()
-        shown = with_error(found, self.standard_error.item())
-        return f"Classification(accuracy={shown} (standard error) in a single run, {mean:.3g} of the mean of all)"
+        shown = plus_minus(self.accuracy.item(), self.standard_error.item(), "+-")
+        mean = significant(self.of_mean.item(), 3)
+        return f"Classification(accuracy={shown} (standard error) in a single run, {mean} by the mean of all)"
 
 
 class _Scores:
@@ -96,9 +96,8 @@ class _Scores:
         # The middle of two values; several columns are those of 0 and 1, whatever was subtracted from them.
         origin = (y.min(axis=0) + y.max(axis=0)) / 2 if self.is_pair else y.min(axis=0)
         self.X = problem.X[self.rows] / roots[self.rows, np.newaxis]
-        weights = problem.row_weights[self.rows]
-        self.weights = weights / weights.sum()
-        self.total = float(weights.sum())
+        self.weights = problem.row_weights[self.rows]
+        self.total = float(self.weights.sum())
         # Epochs in one axis, also where there is one output or epochs are a number.
         residuals = left_out.residuals.reshape(left_out.epochs.size, len(self.rows), -1)
         with np.errstate(invalid="ignore", over="ignore"):
@@ -114,7 +113,7 @@ def accuracy_of_mean(left_out: "LeaveOneOut") -> FloatArray:
     """The share of left-out rows that the mean iterate tells right, of the shape of epochs."""
     scores = _Scores(left_out)
     hits = scores.decided(scores.means) == scores.truth
-    return np.asarray((hits @ scores.weights).reshape(left_out.epochs.shape))
+    return np.asarray((hits @ scores.weights / scores.total).reshape(left_out.epochs.shape))
 
 
 def classification(run: "Run", left_out: "LeaveOneOut") -> Classification:
@@ -170,7 +169,7 @@ class _Tally:
         self._scores, self._places, self._runs = scores, places, 0
         count = len(places)
         self._of_runs: list[FloatArray] = []
-        """Accuracies (epochs, runs), and those where deviations are smaller."""
+        """Accuracies (epochs, runs), and those where deviations are smaller, of each set of runs."""
         self._right = np.zeros((count, len(scores.rows)))
         self._confusion = np.zeros((count, scores.classes, scores.classes))
 
@@ -194,11 +193,11 @@ class _Tally:
                 for told in range(scores.classes):
                     share = (decided == told).sum(axis=0) * weights
                     self._confusion[number, :, told] += np.bincount(truth, share, scores.classes)
-        self._of_runs.append(found)
+        self._of_runs.append(found / scores.total)
 
     def _rows_error(self) -> FloatArray:
         """Standard error over rows (epochs,): of a mean of probabilities to be right."""
-        weights, chance = self._scores.weights, self._right / self._runs
+        weights, chance = self._scores.weights / self._scores.total, self._right / self._runs
         mean = chance @ weights
         spread = np.square(chance - mean[:, np.newaxis]) @ np.square(weights)
         return np.sqrt(spread * len(weights) / max(len(weights) - 1, 1))
@@ -218,9 +217,10 @@ class _Tally:
             deviation = found.std(axis=1, ddof=1)
             error = 3 * deviation / np.sqrt(self._runs) + np.abs(less.mean(axis=1) - accuracy)
         hits = scores.decided(scores.means[self._places]) == scores.truth
-        parts = (accuracy, self._rows_error(), error, deviation, hits @ scores.weights)
+        of_mean = hits @ scores.weights / scores.total
+        parts = (accuracy, self._rows_error(), error, deviation, of_mean)
         shown = [part[back].reshape(epochs.shape) for part in parts]
-        confusion = scores.total / self._runs * self._confusion
+        confusion = self._confusion / self._runs
         return Classification(
             epochs,
             *shown[:3],
