@@ -32,8 +32,8 @@ def shared_means(
 ) -> Iterator[tuple[float, MeanMap]]:
     """Mean maps at those of the (scaled) steps that are many enough to be interpolated.
 
-    At the contracting step every visit shrinks what it sees. Up to twice that, all steps share one interval; beyond,
-    kernels grow like a power of the step, and one interval would lose the digits of its small steps.
+    At the contracting step every visit shrinks what it sees. Up to twice that, all steps share one interval;
+    beyond, kernels grow like a power of the step, and one interval would lose the digits of its small steps.
     """
     gentle, at_one = contracting_step(scheme, n, blocks), task(scheme, n, blocks, 1.0)
     if not (np.isfinite(gentle) and averages_all_orders(at_one, accuracy)):
@@ -70,4 +70,7 @@ def _interpolated(
 
             input_map = kernel if is_kernel else np.tensordot(weights, input_maps, 1)
             stride = scheme.steps(n) * step
-            yield step, replace(known[0], kernel=kernel, input_map=input_map, stride=stride, modifier=modifier)
+            yield (
+                step,
+                replace(known[0], kernel=kernel, input_map=input_map, stride=stride, modifier=modifier),
+            )
