@@ -61,7 +61,7 @@ def rate_of_mean(X, scheme):
 def rate_over_subsets(X, batch_size):
     """The same for more samples than can be put in order: what comes before a batch is a mean over sets of them.
 
-    In the mean over orders a visit is one to any sample of its batch: B visits to samples that differ, and the last,
+    In the mean over orders a visit is one to any sample of its batch: B visits to samples that differ. The last,
     shorter batch is divided by its own length.
     """
     n, p = X.shape
