@@ -84,7 +84,7 @@ def test_without_randomness_it_is_that_of_refits():
 
 
 def test_the_deviation_is_that_of_the_accuracies_of_all_orders():
-    """Of 720 orders of six rows: the accuracies of single runs on these rows, but for what leaving one out changes."""
+    """All 720 orders of six rows, on scores that differ from left-out ones by their means alone."""
     rng = np.random.default_rng(3)
     labels = np.arange(6) % 2
     X = np.column_stack([2 * labels - 1 + 0.8 * rng.standard_normal(6), rng.standard_normal((6, 2))])

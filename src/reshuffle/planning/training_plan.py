@@ -220,7 +220,7 @@ class Plan(Displayed):
 
     @cached_property
     def classification(self) -> Classification:
-        """Accuracy and confusion that are expected of a single run of the best recipe on new rows, for y of classes.
+        """Accuracy and confusion to expect of a single run of the best recipe on new rows, for y of classes.
 
         Computed at the first call, from left-out rows: runs are simulated for their spread.
         """
@@ -407,8 +407,8 @@ class Plan(Displayed):
         if self.classes is not None:
             how = "-1 and 1" if len(self.classes) == 2 else "a column of 0 and 1 each"
             return [
-                f"y has {len(self.classes)} classes, learned by squared loss as {how}: the test error is that of these "
-                "numbers, and plan.accuracy the share of new rows that a single run is expected to tell right"
+                f"y has {len(self.classes)} classes, learned by squared loss as {how}: the test error is that of "
+                "these numbers, and plan.accuracy the share of new rows that a single run is expected to tell right"
             ]
         y = self.problem.y + self.standardizer.response_mean
         if y.ndim > 1 or self.problem.sample_weight is not None:
@@ -421,9 +421,7 @@ class Plan(Displayed):
                 "square, and plan.accuracy the share of new rows that a single run is expected to tell right"
             ]
         if 2 < len(values) <= min(_CLASSES, len(y) // 5) and (values == np.round(values)).all():
-            return [
-                f"y has {len(values)} values, all whole: if they are classes, plan with classes=True"
-            ]
+            return [f"y has {len(values)} values, all whole: if they are classes, plan with classes=True"]
         return []
 
     def table(self, *, at_chosen_epoch: bool = False) -> Table:
@@ -532,8 +530,8 @@ def plan(
         Rows; or a problem, such as one that a kernel poses, which is planned for as it is, without y. The names of
         columns of a DataFrame are those in `plan.notes`.
     y : (n,) or (n, t)
-        For several outputs the mean over them is what counts. Or labels (n,), which are learned by squared loss: two
-        classes as -1 and 1, more as a column of 0 and 1 each; `plan.accuracy` is about them.
+        For several outputs the mean over them is what counts. Or labels (n,), which are learned by squared loss:
+        two classes as -1 and 1, more as a column of 0 and 1 each; `plan.accuracy` is about them.
     batch_sizes : list of int, optional
         16, 32, ..., 256 as far as there are more rows, and all rows, by default. What is more than all rows is all.
     steps : list of float

@@ -44,7 +44,9 @@ class Classes:
             missing |= np.array([label is None for label in given], dtype=bool)
         if missing.any():
             where = int(np.argmax(missing))
-            raise ArgumentError("y", "have a label in every row", f"y[{where}] is {given.tolist()[where]}", "drop such rows")
+            raise ArgumentError(
+                "y", "have a label in every row", f"y[{where}] is {given.tolist()[where]}", "drop such rows"
+            )
         try:
             names, numbers = np.unique(given, return_inverse=True)
         except TypeError:
@@ -68,8 +70,8 @@ class Classes:
     def targets(self) -> FloatArray:
         """Responses: -1 and 1 (n,) for two classes, one-hot (n, K) for more."""
         if len(self.names) == 2:
-            return 2.0 * self.numbers - 1.0
-        return np.eye(len(self.names))[self.numbers]
+            return np.asarray(2.0 * self.numbers - 1.0, dtype=np.float64)
+        return np.asarray(np.eye(len(self.names))[self.numbers])
 
     def decide(self, scores: FloatArray) -> AnyArray:
         """Labels for scores (..., ) of two classes, or (..., K) of more: the sign, or the largest."""
@@ -121,4 +123,4 @@ def one_hot(y: FloatArray) -> FloatArray:
             f"it has {len(np.unique(y))} values",
             "plan(X, labels, classes=True) learns classes",
         )
-    return found.astype(np.float64)
+    return np.asarray(found, dtype=np.float64)

@@ -121,7 +121,9 @@ fit_intercept, standardize, single_run, rtol, budget, random_state
             As in `MiniBatchRegressor`, times those of the classes.
         """
         data, _ = self._labelled(X, y, sample_weight)
-        shared = {name: value for name, value in self.get_params(deep=False).items() if name != "class_weight"}
+        shared = {
+            name: value for name, value in self.get_params(deep=False).items() if name != "class_weight"
+        }
         self._take(MiniBatchRegressor(**shared).fit(data.X, data.y, data.weights))
         return self
 

@@ -70,10 +70,10 @@ class HeldOutSearch(BaseEstimator):
     @staticmethod
     def _losses(predicted: FloatArray, y: FloatArray) -> FloatArray:
         """Losses (E, m) of predictions (E, m, t) for responses (m, t); a second set decides between equal means."""
-        return np.square(predicted - y).mean(axis=-1)[np.newaxis]
+        return np.asarray(np.square(predicted - y).mean(axis=-1)[np.newaxis])
 
     def _search(self, data: Data, stratify: Any, best_possible: float) -> MiniBatchRegressor:
-        """Choose on held-out rows, and fit the chosen model to all; scores are the best possible one less losses."""
+        """Choose on held-out rows and fit the chosen model to all; scores are the best possible one less losses."""
         epochs, models = _epochs(self.epochs), self._models()
         scores = [self._score(model, data, epochs, stratify) for model in models]
         tried = [{name: getattr(model, name) for name in _CHOSEN} for model in models]
@@ -88,12 +88,11 @@ class HeldOutSearch(BaseEstimator):
             )
         self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
         self.best_epoch_ = self.best_params_["epochs"]
-        chosen = models[self.best_index_ // len(epochs)].set_params(epochs=self.best_epoch_)
-        return chosen.fit(data.X, data.y, data.weights)
+        chosen: MiniBatchRegressor = models[self.best_index_ // len(epochs)]
+        chosen.set_params(epochs=self.best_epoch_).fit(data.X, data.y, data.weights)
+        return chosen
 
-    def _score(
-        self, model: MiniBatchRegressor, data: Data, epochs: FloatArray, stratify: Any
-    ) -> "Score":
+    def _score(self, model: MiniBatchRegressor, data: Data, epochs: FloatArray, stratify: Any) -> "Score":
         """Losses of a model on held-out rows; its learning rate becomes the number that "auto" is on all rows."""
         training = FitParameters.of(model)
         fitted = training.on(data)
@@ -260,9 +259,10 @@ def _epochs(value: Any) -> FloatArray:
 
 
 class Score(NamedTuple):
-    """Losses of held-out rows: means (losses, epochs), and the first one's standard deviations over splits (epochs,).
+    """Losses of held-out rows: their means (losses, epochs).
 
-    `splits` (splits, epochs) are the means of the first loss in each; None where each row is a split.
+    Of the first loss there are also standard deviations over splits (epochs,), and the means of each split
+    (splits, epochs), None where each row is a split.
     """
 
     means: FloatArray
@@ -300,9 +300,7 @@ def _left_out(fitted: Fit, epochs: FloatArray, losses: Losses) -> Score:
     return Score(np.concatenate(means, axis=1), np.concatenate(deviations))
 
 
-def _by_folds(
-    training: FitParameters, data: Data, folds: Any, epochs: FloatArray, losses: Losses
-) -> Score:
+def _by_folds(training: FitParameters, data: Data, folds: Any, epochs: FloatArray, losses: Losses) -> Score:
     """Losses of the rows that are held out of each fold, whose means are its own; inf where training diverges."""
     found = []
     with np.errstate(invalid="ignore", over="ignore"):
@@ -342,7 +340,9 @@ def cv_table(
     table["params"] = params
     splits = [found.splits for found in scores if found.splits is not None]
     for number in range(len(splits[0]) if splits else 0):
-        table[f"split{number}_test_score"] = best_possible - np.concatenate([split[number] for split in splits])
+        table[f"split{number}_test_score"] = best_possible - np.concatenate(
+            [split[number] for split in splits]
+        )
     table["mean_test_score"] = best_possible - np.concatenate([found.means[0] for found in scores])
     table["std_test_score"] = np.concatenate([found.deviation for found in scores])
     table["rank_test_score"] = rankdata(-table["mean_test_score"], method="min").astype(np.int32)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reshuffle._arrays import FloatArray, columns
+from reshuffle._arrays import FloatArray, IntArray, columns
 from reshuffle._budget import A_SECOND, require_affordable
 from reshuffle._display import Displayed
 from reshuffle._uncertainty import ErrorKind, plus_minus, significant, with_largest_error
@@ -56,8 +56,8 @@ class Classification(Displayed):
     of_mean : epochs.shape
         The accuracy of the mean iterate, which is mostly higher.
     confusion : epochs.shape + (K, K)
-        The number of rows of each class (first) that a single run is expected to take for each class (last); the sum
-        of their weights, if they have any.
+        The number of rows of each class (first) that a single run is expected to take for each class (last); the
+        sum of their weights, if they have any.
     runs : int
         Simulated runs; 0 where all are the same.
     """
@@ -165,7 +165,7 @@ def _deviations(run: "Run", when: FloatArray, runs: int, seed: int) -> FloatArra
 class _Tally:
     """Hits of runs at some epochs, added up over rows and over runs."""
 
-    def __init__(self, scores: _Scores, places: FloatArray):
+    def __init__(self, scores: _Scores, places: IntArray):
         self._scores, self._places, self._runs = scores, places, 0
         count = len(places)
         self._of_runs: list[FloatArray] = []
@@ -200,16 +200,16 @@ class _Tally:
         weights, chance = self._scores.weights / self._scores.total, self._right / self._runs
         mean = chance @ weights
         spread = np.square(chance - mean[:, np.newaxis]) @ np.square(weights)
-        return np.sqrt(spread * len(weights) / max(len(weights) - 1, 1))
+        return np.asarray(np.sqrt(spread * len(weights) / max(len(weights) - 1, 1)))
 
     @property
     def runs_needed(self) -> FloatArray:
         """The multiple of runs (epochs,) with which their standard error is small."""
         error = np.concatenate(self._of_runs, axis=2)[0].std(axis=1, ddof=1) / np.sqrt(self._runs)
         allowed = _OF_STANDARD_ERROR * np.maximum(self._rows_error(), 1 / len(self._scores.rows))
-        return np.square(error / allowed)
+        return np.asarray(np.square(error / allowed))
 
-    def result(self, epochs: FloatArray, back: FloatArray, varies: bool) -> Classification:
+    def result(self, epochs: FloatArray, back: IntArray, varies: bool) -> Classification:
         """The result at the requested epochs, the places of which among the distinct ones are given."""
         scores, (found, less) = self._scores, np.concatenate(self._of_runs, axis=2)
         accuracy, deviation, error = found.mean(axis=1), np.zeros(len(found)), np.zeros(len(found))
@@ -218,14 +218,14 @@ class _Tally:
             error = 3 * deviation / np.sqrt(self._runs) + np.abs(less.mean(axis=1) - accuracy)
         hits = scores.decided(scores.means[self._places]) == scores.truth
         of_mean = hits @ scores.weights / scores.total
-        parts = (accuracy, self._rows_error(), error, deviation, of_mean)
-        shown = [part[back].reshape(epochs.shape) for part in parts]
-        confusion = self._confusion / self._runs
-        return Classification(
-            epochs,
-            *shown[:3],
-            "estimate" if varies else "exact",
-            *shown[3:],
-            confusion[back].reshape(*epochs.shape, scores.classes, scores.classes),
-            self._runs if varies else 0,
-        )
+        parts = {
+            "accuracy": accuracy,
+            "standard_error": self._rows_error(),
+            "error": error,
+            "deviation": deviation,
+            "of_mean": of_mean,
+            "confusion": self._confusion / self._runs,
+        }
+        shown = {name: part[back].reshape(*epochs.shape, *part.shape[1:]) for name, part in parts.items()}
+        kind: ErrorKind = "estimate" if varies else "exact"
+        return Classification(epochs=epochs, error_kind=kind, runs=self._runs if varies else 0, **shown)
