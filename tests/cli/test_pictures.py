@@ -15,7 +15,7 @@ def drawn(monkeypatch, capsys, tmp_path):
         pictures = []
 
         def deliver(answer, options):
-            pictures.append(answer.picture())
+            pictures.append(answer.picture)
             pictures[-1].savefig(options.plot)
             pictures[-1].answer = answer
 

@@ -84,7 +84,7 @@ def test_every_command_has_the_same_outputs_in_a_group_of_their_own(capsys, comm
 def test_a_sweep_ends_with_its_best_point_and_writes_where_it_is_told(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("reshuffle.cli.render.require_pictures", lambda: None)
-    monkeypatch.setattr("reshuffle.cli.render.Answer.picture", lambda self: Unwritten())
+    monkeypatch.setattr("reshuffle.cli.render.Answer.picture", Unwritten())
     grid = ("sweep", "-n", "20", "-p", "4", "-b", "1,2", "--step", "0.05,0.1", "-e", "5", "--out", "grid")
     assert "\nBest: batches " in run(capsys, *grid, "--metrics", "risk").out
     found = json.loads(run(capsys, *grid, "--ask", "risk", "--json", "-").out)
