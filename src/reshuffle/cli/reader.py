@@ -216,7 +216,7 @@ class Table:
 
 
 def read_table(path: str, least: int = 1) -> Table:
-    """The columns of a table; the rows of a text file are read later. Too few columns are refused, and equal names."""
+    """The columns of a table; rows of text are read later. Too few columns are refused, and equal names."""
     kind = kind_of(path)
     if kind == ".npy":
         import pandas as pd
