@@ -26,6 +26,8 @@ _PATIENCE = 5
 _SWEPT_EPOCHS = 40
 """About how many epochs are answered for."""
 _SHOWN_POINTS, _SHOWN_CURVES = 10, 6
+_DIVERGED = 1e100
+"""Answers beyond this are those of points that diverge."""
 
 
 @Parameter(name="*")
@@ -218,7 +220,8 @@ def _sweep_answer(posed: Posed, given: options.ProblemOptions, found: "Dataset")
     if records:
         *best, (_, value) = records[0].items()
         at = ", ".join(f"{dim.replace('_', ' ')} {cell(value)}" for dim, value in best)
-        notes = [f"Best: {at}, with a {shown} of {cell(value)}."]
+        later = " More epochs make it diverge." * bool(series and not series[0].y[-1] < _DIVERGED)
+        notes = [f"Best: {at}, with a {shown} of {cell(value)}.{later}"]
     kept, distrusted = int(found.attrs["from_cache"]), int(found.attrs["distrusted"])
     notes += [f"{kept} answers were there already."] * bool(kept)
     notes += [f"{distrusted} files there were not whole and were computed again."] * bool(distrusted)
