@@ -226,6 +226,6 @@ class _Tally:
             "of_mean": of_mean,
             "confusion": self._confusion / self._runs,
         }
-        shown = {name: part[back].reshape(*epochs.shape, *part.shape[1:]) for name, part in parts.items()}
+        shown = {name: part[back].reshape(epochs.shape + part.shape[1:]) for name, part in parts.items()}
         kind: ErrorKind = "estimate" if varies else "exact"
         return Classification(epochs=epochs, error_kind=kind, runs=self._runs if varies else 0, **shown)
