@@ -352,7 +352,7 @@ class RowsLeftOut:
         converges = bool(np.isinf(when).any()) and (isinstance(source, LeftOutMaps) or run.converges)
 
         def residuals(source: LeavesOut, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
-            for units, found in source.residuals(np.unique(rows // formula.unit), when, converges):
+            for units, found in source.answers(np.unique(rows // formula.unit), when, converges):
                 mine = rows_of(units, formula.unit)
                 wanted, flat = np.isin(mine, rows), found.reshape(len(when), len(mine), -1)
                 yield mine[wanted], self._factors[mine[wanted], np.newaxis] * flat[:, wanted]
@@ -363,14 +363,18 @@ class RowsLeftOut:
             some, scale = _rows_of_error(rows, formula.sizes, mean.size)
             order = np.argsort(some)
 
-            def of_some(source: LeavesOut) -> FloatArray:
+            def squares(source: LeavesOut) -> FloatArray:
                 made = np.zeros((len(when), len(some), mean.shape[1]))
                 for members, found in residuals(source, some):
-                    made[:, order[np.searchsorted(some, members, sorter=order)]] = found
+                    made[:, order[np.searchsorted(some, members, sorter=order)]] = np.square(found)
                 return made
 
+            def weighted_sum(squares: FloatArray) -> FloatArray:
+                found = np.einsum("kmt,m->kt", squares, scale / total)
+                return np.where(np.isnan(found), np.inf, found)
+
             try:
-                return formula.error(of_some, scale / total), formula.error_kind
+                return formula.error(squares, weighted_sum), formula.error_kind
             except ArithmeticError:
                 # Rows that are off by as much as they may be leave the contour: nothing is known of them.
                 return np.full_like(mean, np.inf), formula.error_kind
