@@ -2,6 +2,7 @@
 
 from reshuffle.validation.criteria import RidgeEquivalent
 from reshuffle.validation.cross_validation import CrossValidation
+from reshuffle.validation.influence import Influence, PredictionInterval
 from reshuffle.validation.leave_one_out import LeaveOneOut
 
-__all__ = ["CrossValidation", "LeaveOneOut", "RidgeEquivalent"]
+__all__ = ["CrossValidation", "Influence", "LeaveOneOut", "PredictionInterval", "RidgeEquivalent"]

@@ -197,8 +197,8 @@ class LeftOutRows:
     ) -> Iterator[tuple[IntArray, FloatArray]]:
         """The rows, some at a time, and y_i - x_i'z_i (epochs, rows, s, t) after ascending epochs (k,).
 
-        With `changes` z_i - z in its place, (epochs, rows, r, t), for parameters z of all rows. In the limit they are
-        infinite unless the run converges.
+        With `changes` z_i - z in its place, (epochs, rows, r, t), for the parameters z of the run. In the limit
+        they are infinite unless the run converges.
         """
         finite = epochs[np.isfinite(epochs)]
         counts, ends = finite * self.applications, len(epochs) - len(finite)
@@ -330,7 +330,7 @@ class LeftOutRows:
         there, as a share of the responses, grows with the epochs.
         """
         if changes:
-            known = -(update.entering.swapaxes(1, 2) @ update.alpha)
+            known: AnyArray = -(update.entering.swapaxes(1, 2) @ update.alpha)
         else:
             products, missing = self._system(update, np.ones_like)
             # R'L C alpha - R'g, where `missing` is alpha - R'g.
@@ -372,7 +372,7 @@ class LeftOutRows:
         def summed(rates: AnyArray) -> AnyArray:
             weights = powers[:, np.newaxis] / (rates[:, np.newaxis] - nodes)
             sums = flat @ weights.reshape(-1, len(nodes)).T
-            return sums.reshape(*solved.shape[:3], len(powers), len(rates))
+            return np.asarray(sums.reshape(*solved.shape[:3], len(powers), len(rates)))
 
         # The other half of the curve has the conjugates of all but the rates.
         one = summed(rates)

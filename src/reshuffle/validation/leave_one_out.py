@@ -166,8 +166,13 @@ def leave_one_out(
 class RowsLeftOut:
     """Rows of a run that are left out one by one; of the mean by which they were `centred`, too."""
 
-    def __init__(self, run: "Run", centred: bool = False):
-        self.run, self.centred, self._problem = run, centred, run.problem
+    def __init__(self, run: "Run", centred: bool = False, *, keeps_changes: bool = False):
+        self.centred, self._problem = centred, run.problem
+        # A mean iterate that diverges is known to few digits while it has not grown far.
+        self.run = run if run.divergence is None else run.relaxed
+        self.run.divergence = run.divergence
+        # Of refits, if wanted: changes of the parameters (epochs, r, t) by row, in the row space.
+        self._changes: dict[int, FloatArray] | None = {} if keeps_changes else None
         size = run.scheme.rows_per_unit
         if run.problem.n == size:
             raise ValueError(
@@ -187,18 +192,12 @@ class RowsLeftOut:
         chosen = np.arange(self._problem.n) if rows is None else row_numbers("rows", rows, self._problem.n)
         if len(np.unique(chosen)) < len(chosen):
             raise ValueError("rows must name a row once, but some are there twice.")
-        return (
-            self._answer(epochs, chosen) if self.run.divergence is None else self._diverging(epochs, chosen)
-        )
-
-    def _diverging(self, epochs: FloatArray, rows: IntArray) -> LeaveOneOut:
-        """Answers to few digits while the mean iterate has not grown far, and infinite ones from then on."""
-        lost, relaxed = self.run.has_diverged(epochs), RowsLeftOut(self.run.relaxed, self.centred)
-        relaxed.run.divergence = self.run.divergence
+        lost = self.run.has_diverged(epochs)
         # At the start nothing has to be computed.
-        found = relaxed._answer(np.where(lost, 0.0, epochs), rows)
-        if lost.any():
-            _budget.warn("leave_one_out is infinite where the mean iterate diverges.")
+        found = self._answer(np.where(lost, 0.0, epochs), chosen)
+        if not lost.any():
+            return found
+        _budget.warn("leave_one_out is infinite where the mean iterate diverges.")
 
         def filled(part: FloatArray) -> FloatArray:
             return np.where(lost.reshape(lost.shape + (1,) * (part.ndim - lost.ndim)), np.inf, part)
@@ -240,8 +239,36 @@ class RowsLeftOut:
         # Before ten runs, a second more is spent on finding out whether there is anything to compute.
         if self.run.divergence is None and (growth := self.run.screened(A_SECOND)) is not None:
             self.run.divergence = growth
-            return self._diverging(epochs, chosen)
+            return RowsLeftOut(self.run, self.centred).ask(epochs, chosen)
         return self._by_runs(epochs, chosen)
+
+    def changes(
+        self, epochs: FloatArray, rows: IntArray, method: str
+    ) -> Iterator[tuple[IntArray, FloatArray]] | None:
+        """Rows, some at a time, and b_i - b (epochs, rows, r, t) by the method of an answer, if it has them."""
+        if method == "refits" and self._changes is not None:
+            return iter([(rows, np.stack([self._changes[row] for row in rows.tolist()], axis=1))])
+        formula = self.formula(method)
+        return None if formula is None else self.changes_by(formula, formula.rows, epochs, rows)
+
+    def formula(self, method: str) -> Formula | None:
+        """The formula of that name."""
+        return next((each for each in self._formulas if each.name == method), None)
+
+    def changes_by(
+        self, formula: Formula, source: LeavesOut, epochs: FloatArray, rows: IntArray
+    ) -> Iterator[tuple[IntArray, FloatArray]]:
+        """Rows, some at a time, and b_i - b (epochs, rows, r, t), in the coordinates of the formula."""
+        units, unit = np.unique(rows // formula.unit), formula.unit
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            for found, parts in source.answers(units, epochs, self._converges(epochs, source), changes=True):
+                mine = rows_of(found, unit)
+                wanted = np.isin(mine, rows)
+                yield mine[wanted], np.repeat(parts, unit, axis=1)[:, wanted]
+
+    def _converges(self, epochs: FloatArray, source: LeavesOut) -> bool:
+        """True if a limit is asked for, and there is one: maps of all rows know where they lead by themselves."""
+        return bool(np.isinf(epochs).any()) and (isinstance(source, LeftOutMaps) or self.run.converges)
 
     def _at_start(self, epochs: FloatArray, rows: IntArray) -> LeaveOneOut:
         """Leave out rows of a run that has not begun."""
@@ -273,7 +300,7 @@ class RowsLeftOut:
                 if kept:
                     return self._orders_kept(training)
                 if scheme.shuffle is not Shuffle.EVERY_EPOCH:
-                    return [Formula("exact", row_updates.mean_visits(training))]
+                    return [Formula("exact", row_updates.mean_visits(training), training)]
                 return self._batches(training) if scheme.unit is Unit.BATCH else self._shuffled(training)
         except (ArithmeticError, np.linalg.LinAlgError):
             # Steps so large that products leave the range of numbers have no modes.
@@ -285,15 +312,14 @@ class RowsLeftOut:
         orders = [each.order(n) for each in training.scheme.timelines(n)]
         if len(orders) * (30.0 * side**3 + 10.0 * n * side**2) > self.run.accuracy.budget:
             return []
-        return [
-            Formula("exact", MeanOverOrders([row_updates.single_order(training, order) for order in orders]))
-        ]
+        each = [row_updates.single_order(training, order) for order in orders]
+        return [Formula("exact", MeanOverOrders(each), training)]
 
     def _batches(self, training: Training) -> list[Formula]:
         """Fixed batches in random order: by the lattice of their subsets, or the cavity equation."""
         lattice, batches = Lattice(training), len(training.partition)
         if lattice.is_exact:
-            return [Formula("exact", lattice.exact())]
+            return [Formula("exact", lattice.exact(), training)]
         if batches == training.n and shuffled_samples.has_cavity(training):
             return self._shuffled(training)
         if not training.is_symmetric and self._refits_are_affordable(training.n):
@@ -348,8 +374,7 @@ class RowsLeftOut:
                     "a larger {budget}",
                 ),
             )  # fmt: skip
-        # Maps of all rows know where they lead by themselves.
-        converges = bool(np.isinf(when).any()) and (isinstance(source, LeftOutMaps) or run.converges)
+        converges = self._converges(when, source)
 
         def residuals(source: LeavesOut, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
             for units, found in source.answers(np.unique(rows // formula.unit), when, converges):
@@ -406,7 +431,14 @@ class RowsLeftOut:
 
         def predicted(group: IntArray, requested: IntArray) -> FloatArray:
             seen = _centred_by_others(problem, group) if self.centred else problem
-            return predictions.residuals(run.on(seen.without(group), budget=budget), seen, requested)
+            alone = run.on(seen.without(group), budget=budget)
+            if self._changes is not None:
+                with np.errstate(invalid="ignore"):
+                    apart = alone.iterate(predictions.when) - run.iterate(predictions.when)
+                    flat = apart.reshape(len(apart), problem.p, -1)
+                    change = np.array([problem.row_space.coordinates(each) for each in flat])
+                self._changes.update(dict.fromkeys(requested.tolist(), change))
+            return predictions.residuals(alone, seen, requested)
 
         def residuals() -> Iterator[tuple[IntArray, FloatArray]]:
             for group in track(groups, len(groups), "leaving out rows"):

@@ -65,8 +65,8 @@ _NODES = 150.0
 
 LeavesOut: TypeAlias = "LeftOutRows | LeftOutMaps | MeanOverOrders"
 """Source of answers: rows, ascending epochs (k,) and whether the run converges -> some of the rows at a time, and
-their residuals y_i - x_i'b_i (epochs, rows, s, t), for groups of s rows that are left out together; or the changes of
-the parameters that leaving them out makes (epochs, rows, r, t)."""
+their residuals y_i - x_i'b_i (epochs, rows, s, t), for groups of s rows that are left out together; or the changes
+b_i - b of the parameters (epochs, rows, r, t)."""
 Ask: TypeAlias = Callable[[LeavesOut], FloatArray]
 """Source -> answers (epochs, m, any) of the rows from which an error is estimated."""
 Total: TypeAlias = Callable[[FloatArray], FloatArray]
@@ -84,6 +84,7 @@ class Formula:
 
     name: str
     rows: LeavesOut
+    training: "Training"
     error: Callable[[Ask, Total], FloatArray] | None = None
     error_kind: ErrorKind = "exact"
     sizes: FloatArray | None = None
@@ -149,6 +150,10 @@ class Training:
             inside = self.space.coordinates(self.problem.X[members].T).T / self.space.scale
         responses = self.problem.compressed.y[members] - self.problem.X[members] @ columns(self.start)
         return math.sqrt(self.visits.step) * inside, responses
+
+    def inside(self, features: FloatArray) -> FloatArray:
+        """New rows (m, p) in the coordinates of the state, (m, r)."""
+        return math.sqrt(self.visits.step) / self.space.scale * self.space.coordinates(features.T).T
 
     @cached_property
     def entry(self) -> FloatArray:
@@ -363,9 +368,11 @@ class Lattice:
         def error(ask: Ask, total: Total) -> FloatArray:
             """Changes of the rows, of which none makes up for another."""
             here = ask(made(1.0))
-            return np.asarray(np.max([total(np.abs(ask(made(1 + off)) - here)) for off in (share, -share)], axis=0))
+            return np.asarray(
+                np.max([total(np.abs(ask(made(1 + off)) - here)) for off in (share, -share)], axis=0)
+            )
 
-        return Formula("subset sizes", made(1.0), error, "estimate")
+        return Formula("subset sizes", made(1.0), training, error, "estimate")
 
     def _layers(self) -> Iterator[tuple[IntArray, FloatArray]]:
         """Subsets of the batches (c,), ascending, one size after the other, and mean [K, E] over their orders."""

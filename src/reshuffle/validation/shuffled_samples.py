@@ -107,7 +107,7 @@ class CavityUpdates:
             if leverages.max(initial=0.0) > 1 - _LEVERAGE:
                 raise ArithmeticError("groups of rows next to leverage one are known too poorly.")
         size = 1 if self._of_batches else self._size
-        return Formula("cavity", self._updates, self._error, "estimate", self._shares, size)
+        return Formula("cavity", self._updates, self.training, self._error, "estimate", self._shares, size)
 
     @cached_property
     def _updates(self) -> LeftOutRows:
@@ -319,7 +319,7 @@ class DrawnOrders:
         """The formula with its error."""
         sizes = np.square(self._rows).sum(axis=1)
         mean = self._weighted(np.full(MOST_GROUPS, 1 / MOST_GROUPS))
-        return Formula("drawn orders", mean, self._error, CONFIDENCE, sizes)
+        return Formula("drawn orders", mean, self._training, self._error, CONFIDENCE, sizes)
 
     @cached_property
     def _groups(self) -> tuple[FloatArray, FloatArray]:
