@@ -68,11 +68,12 @@ test-lowest: .venv/lowest/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable . --group test --group docs
 	touch .venv/installed $@
 
-# The site, into out/site: open out/site/index.html. A copy is built, since galleries and API pages are written beside their sources.
+# The site, into out/site: open out/site/index.html. The gallery gives docs/notebooks, too. A copy is built, since galleries and API pages are written beside their sources.
 docs: .venv/installed-docs
 	rm -rf out/site out/site-source && mkdir -p out && cp -Rp docs out/site-source
 	OPENBLAS_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -q -b html -d out/site-cache out/site-source out/site
 	$(BIN)/python docs/check_offline.py out/site
+	cp out/site-source/gallery/*.ipynb docs/notebooks/
 
 # The core once more with the kernels of other processors, as far as this one can run them, and with one and two threads.
 test-processors: .venv/installed

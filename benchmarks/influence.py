@@ -4,9 +4,9 @@ python -m benchmarks.influence
 
 Diabetes, standardised, 392 rows trained on and 50 new ones, in batches of 64 with momentum 0.9, after 1, 10 and 100
 epochs. Refits are runs on the problem with a row of zeros, for every eighth row. The influence function is that of
-least squares at its optimum, (X'X)^-1 x_i e_i, and does not know the epoch. TracIn adds up step times the gradients of
-the row and of the new prediction along the mean run, one checkpoint per epoch; its size is free, so that correlations
-are all it claims.
+least squares at its optimum, (X'X)^-1 x_i e_i, and does not know the epoch. TracIn adds up the step times the
+gradients of the row and of the new prediction along the mean run, one checkpoint per epoch; it claims correlations,
+not sizes.
 """
 
 import time
@@ -71,7 +71,7 @@ def main() -> None:
         print(f"{name}: influence {taken:.2f} s ({taken / loo:.1f} times leave-one-out, {found.method})")
         scaled = of_refits * len(X) / len(some)
         print(
-            f"  refits {scaled:.1f} s for all rows, influence function {of_classical:.4f} s, TracIn {of_traced:.2f} s"
+            f"  seconds: refits of all rows {scaled:.1f}, influence function {of_classical:.4f}, TracIn {of_traced:.3f}"
         )
         for place, epoch in enumerate(EPOCHS):
             truth = refits[place].ravel()

@@ -2,9 +2,9 @@
 
 python -m benchmarks.prediction_intervals [problems]
 
-Simulated problems have 200 new rows each. Real data is brought to mean zero and variance one by all rows, a column of
-ones is added, and of every split 70 per cent (or the number of rows named) are trained on, the others are new. The
-coverage is the share of new responses inside, on average over problems or splits; its standard error is in brackets.
+Simulated problems have 200 new rows each. Real data is brought to mean zero and variance one by all rows, a column
+of ones is added, and of every split 70 per cent (or the number of rows named) are trained on, the others are new.
+The coverage is the share of new responses inside, on average over problems or splits, with its standard error.
 """
 
 import argparse

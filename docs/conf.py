@@ -42,7 +42,6 @@ autosummary_generate = True
 default_role = "code"
 autodoc_typehints = "none"
 autodoc_member_order = "groupwise"
-autodoc_preserve_defaults = True
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 numpydoc_xref_param_type = False
@@ -58,6 +57,7 @@ sphinx_gallery_conf = {
     "min_reported_time": 1e9,
     "write_computation_times": False,
     "remove_config_comments": True,
+    "first_notebook_cell": "# Needed once.\n%pip install --quiet 'reshuffle[plot,sklearn]'",
     "abort_on_example_error": True,
 }
 
@@ -96,10 +96,11 @@ def close_programs(app, name, content):
     content[0] = content[0].replace("\n\n```\n", "\n```\n")
 
 
-def name_the_result(app, what, name, obj, options, signature, returned):
-    """Say what a function returns, in a word."""
+def simplify_signature(app, what, name, obj, options, signature, returned):
+    """Shorten the type that a function returns, and defaults that are made anew for every call."""
     annotation = getattr(obj, "__annotations__", {}).get("return")
-    return signature, None if annotation is None else spoken(annotation)
+    shown = signature and re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", signature.replace("<factory>", "..."))
+    return shown, None if annotation is None else spoken(annotation)
 
 
 def leave_out_machinery(app, what, name, obj, skip, options):
@@ -132,7 +133,7 @@ def repeat_nothing(app, exception):
 def setup(app):
     """Hook these into the build."""
     app.connect("autodoc-process-docstring", speak_plainly, priority=100)
-    app.connect("autodoc-process-signature", name_the_result)
+    app.connect("autodoc-process-signature", simplify_signature)
     app.connect("source-read", close_programs)
     app.connect("autodoc-skip-member", leave_out_machinery)
     app.connect("build-finished", repeat_nothing)

@@ -26,24 +26,27 @@ def escaped(text):
 
 
 def plain(lines):
-    """Return the lines of a docstring with formulas set apart and its examples under a heading of their own.
+    r"""Return the lines of a docstring with formulas set apart and its examples under a heading of their own.
 
     >>> plain(["One sentence.", "", ">>> 1 + 1", "2"])
     ['One sentence.', '', 'Examples', '--------', '>>> 1 + 1', '2']
+    >>> plain([".. math:: |x|_2^2", "", "is |x|_2 squared."])
+    ['.. math:: |x|_2^2', '', 'is \\|x\\|_2 squared.']
     """
     found, named = [], any(line.strip() == "Examples" for line in lines)
-    in_section = False
+    in_section = in_math = False
     for number, line in enumerate(lines):
         following = lines[number + 1] if number + 1 < len(lines) else ""
         if line.startswith(">>>"):
             return [*found, *([] if named else ["Examples", "--------"]), *lines[number:]]
         in_section = in_section or bool(HEADING.match(following))
-        opens = not (found and found[-1].strip()) and line.startswith("    ") and not in_section
+        in_math = line.startswith(".. math::") or (in_math and (not line or line.startswith(" ")))
         is_entry = in_section and not line.startswith(" ")
-        if opens:
+        is_block = line.startswith("    ") and not in_section and not in_math
+        if is_block and not (found and found[-1].strip()):
             found += ["::", ""]
-        inside = opens or (bool(found) and line.startswith("    ") and not in_section)
-        found.append(line if inside or is_entry or HEADING.match(line) else escaped(line))
+        verbatim = is_block or is_entry or in_math or HEADING.match(line)
+        found.append(line if verbatim else escaped(line))
     return found
 
 

@@ -93,8 +93,6 @@ def test_the_same_seed_gives_the_same_runs_whatever_the_threads(threads):
 )
 def test_blocks_that_are_trained_side_by_side_give_the_same_bits_whatever_the_threads(monkeypatch, scheme):
     monkeypatch.setattr(training, "MOST_ENTRIES", 900)
-    # So few that blocks are trained two at a time, and those that follow use their memory.
-    monkeypatch.setattr(training, "_KEPT_ENTRIES", 2 * 3 * 10 * 60)
     problem = rs.gaussian(90, 60, seed=0)
     arguments = {
         "step": 0.05,
@@ -295,14 +293,18 @@ def test_the_test_error_is_the_risk_of_a_run(covariance):
     assert (result.test_error.standard_error > 0).all()
 
 
-def test_runs_in_several_blocks_are_all_tested(monkeypatch):
-    monkeypatch.setattr(training, "_HISTORY_ENTRIES", 60)
+def test_errors_on_test_samples_vary_as_those_of_real_samples(monkeypatch):
+    """One full-batch run, in several blocks: its mean square over m samples has the variance 2 risk^2 / m."""
+    monkeypatch.setattr(training, "MOST_ENTRIES", 5000)
     problem = rs.gaussian(6, 5, seed=0)
-    result = rs.simulate(
-        problem, rs.RandomReshuffling(batches=2), step=0.1, epochs=[1, 2], runs=10, test_samples=50
-    )
-    assert result.test_error.mean.shape == (2,)
-    assert np.isfinite(result.test_error.standard_error).all()
+    found = rs.simulate(problem, rs.FullBatch(), step=0.1, epochs=[1, 2], runs=20_000, test_samples=3)
+    risk = found.expected_risk.mean
+    samples = np.random.default_rng(0).standard_normal((20_000, 3, 5))
+    errors = found.iterate.mean - problem.beta_star
+    real = np.square(samples @ errors.T).mean(axis=1)
+    np.testing.assert_allclose(found.test_error.standard_error, real.std(axis=0) / np.sqrt(20_000), rtol=0.04)
+    np.testing.assert_allclose(found.test_error.standard_error, risk * np.sqrt(2 / 3 / 20_000), rtol=0.04)
+    assert (np.abs(found.test_error.mean - risk) < 4 * found.test_error.standard_error).all()
 
 
 def test_test_samples_need_the_truth():

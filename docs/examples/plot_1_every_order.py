@@ -2,9 +2,9 @@
 The mean over every order
 =========================
 
-Four batches can be visited in 24 orders. One epoch of mini-batch descent from zero, run in each of the 24 and
-averaged, is what :class:`reshuffle.Run` answers at once, without running anything. After ten epochs there are
-24 to the tenth sequences of orders. They cannot be listed; the answer costs the same.
+Four batches can be visited in 24 orders. This program runs one epoch in each of them and averages the results.
+``rs.descend`` gives the same mean without running anything. After ten epochs there are 24 to the tenth sequences
+of orders, too many to list; the computed mean costs the same.
 """
 
 from itertools import permutations
@@ -20,7 +20,7 @@ problem = rs.gaussian(n=40, p=10, noise=0.5, seed=0)
 batches = np.split(np.arange(40), 4)
 
 # %%
-# The loop that everybody writes, once per order:
+# The usual training loop, once per order:
 
 
 def one_epoch(order):
@@ -43,11 +43,11 @@ print("computed   ", computed[:5].round(6))
 print("theoretical", theoretical[:5].round(6))
 
 # %%
-# Grey dots are the 24 ends, and the circles their mean.
+# The grey dots are the 24 results, and the circles their mean.
 _, ax = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
 ax.plot(np.tile(np.arange(10), 24), ends.ravel(), ".", color="0.7", markersize=5, label="one order")
 ax.plot(theoretical, "o", color=plotting.COLOURS[0], markerfacecolor="none", markersize=9, label="their mean")
-ax.plot(computed, "x", color=plotting.COLOURS[1], markersize=6, label="computed at once")
+ax.plot(computed, "x", color=plotting.COLOURS[1], markersize=6, label="computed, without a loop")
 ax.set_xticks(range(10))
 ax.legend(frameon=False, fontsize=8)
 plotting.plain(ax, "parameter", "value after one epoch")

@@ -1,10 +1,10 @@
 """
-What one run will do
-====================
+The error of a single run
+=========================
 
-The mean over all orders is one thing, the run that you will have is another: its random draws add a spread.
-Here are forty runs of a plain loop, the mean of two thousand, and the exact expectation, which has seen none of
-them.
+A single run differs from the mean over all orders, since its random draws add a spread. This program compares
+forty runs of a plain loop, the mean of two thousand runs, and the exact expectation, which is computed without
+any of them.
 """
 
 import matplotlib.pyplot as plt
@@ -19,12 +19,12 @@ scheme = rs.SampleWithReplacement(batch_size=SIZE)
 epochs = np.arange(1, 31)
 
 # %%
-# Two thousand real runs on the same responses, each with draws of its own:
+# Two thousand real runs on the same responses, each with its own draws:
 real = rs.simulate(problem, scheme, step=STEP, epochs=epochs, runs=2000, seed=0).expected_risk
 theoretical, tolerance = real.mean, 5 * real.standard_error
 
 # %%
-# And none. ``given_responses`` keeps the noise in y as it is, since all those runs have learned from the same y:
+# The same without training. ``given_responses`` keeps the noise in y fixed, since all runs learn from the same y:
 run = rs.descend(problem, scheme, step=STEP)
 computed = run.expected_risk(epochs, given_responses=True).total
 for epoch in (1, 3, 10, 30):
@@ -35,7 +35,7 @@ for epoch in (1, 3, 10, 30):
 
 
 # %%
-# Single runs by hand, for the picture:
+# Forty single runs, for the picture:
 def single(rng):
     """Return the test error of one run after every epoch."""
     beta, errors = np.zeros(problem.p), []
@@ -49,7 +49,7 @@ def single(rng):
 
 
 # %%
-# The dashed line is the error of their mean iterate, which nobody ever has.
+# The dashed line is the error of the mean iterate, which is on average smaller than that of a run.
 _, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
 forty = np.array([single(np.random.default_rng(seed)) for seed in range(40)])
 ax.plot(epochs, forty.T, color="0.8", linewidth=0.7)

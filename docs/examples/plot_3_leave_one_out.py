@@ -2,8 +2,8 @@
 Leaving out every row, without refitting
 ========================================
 
-Leave-one-out asks how well each row is predicted by a run that never learned from it. Done literally, that is
-one training per row. :meth:`reshuffle.Run.leave_one_out` has the answer for all rows and all epochs from one
+Leave-one-out measures how well each row is predicted by a run that did not learn from it. Done literally, it
+takes one training run per row. ``run.leave_one_out`` gives the answer for all rows and all epochs from one
 decomposition.
 """
 
@@ -19,7 +19,7 @@ X, y = X[:60], y[:60]
 STEP, EPOCHS = 0.2, np.arange(1, 41)
 
 # %%
-# Sixty trainings by hand, in each of which the gradient of one row is left out:
+# Sixty training runs, each without the gradient of one row:
 residuals = np.empty((len(EPOCHS), len(y)))
 for row in range(len(y)):
     kept = np.arange(len(y)) != row
@@ -30,7 +30,7 @@ for row in range(len(y)):
 theoretical = np.square(residuals).mean(axis=1)
 
 # %%
-# And none:
+# The same without training:
 run = rs.descend(rs.LeastSquares(X, y), rs.FullBatch(), step=STEP)
 computed, tolerance = run.leave_one_out(EPOCHS).mean_square, 1e-9
 best = run.best_epoch()
@@ -39,11 +39,11 @@ print("theoretical", theoretical[[0, 4, 19, 39]].round(6))
 print("stop after", best.epoch, "epochs")
 
 # %%
-# The training error falls for ever. The left-out error does not, and tells when to stop.
+# The training error keeps falling. The leave-one-out error has a minimum, which is when to stop.
 _, ax = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
 ax.plot(EPOCHS, 2 * run.training_loss(EPOCHS), color="0.6", label="training error")
-ax.plot(EPOCHS, theoretical, "o", color=plotting.COLOURS[0], markerfacecolor="none", label="60 trainings")
-ax.plot(EPOCHS, computed, color=plotting.COLOURS[1], label="none")
+ax.plot(EPOCHS, theoretical, "o", color=plotting.COLOURS[0], markerfacecolor="none", label="60 training runs")
+ax.plot(EPOCHS, computed, color=plotting.COLOURS[1], label="computed, without training")
 ax.axvline(best.epoch, color="black", linewidth=0.8, linestyle="--")
 ax.legend(frameon=False, fontsize=8)
 plotting.plain(ax, "epochs", "mean square error")

@@ -1,10 +1,10 @@
 """
-A training loop, and what it would have said
-============================================
+Predict the loss of a training loop
+===================================
 
-Shuffle the rows, cut them into batches of 64, take a step for each, start again: what a ``DataLoader`` with
-``shuffle=True`` does. Rows meet in new batches in every epoch, so that there is no list of batches to average
-over. The cavity equation answers all the same.
+Shuffle the rows, cut them into batches of 64, take a step for each, and repeat: this is what a ``DataLoader``
+with ``shuffle=True`` does. Every epoch has new batches, so there is no list of batches to average over. The
+cavity equation gives the mean nevertheless.
 """
 
 import matplotlib.pyplot as plt
@@ -31,7 +31,7 @@ for number in range(RUNS):
 theoretical = losses.mean(axis=0)
 
 # %%
-# What would it have said? The loss of the mean iterate, and what the spread of single runs adds to it:
+# The same without training: the loss of the mean iterate, plus what the spread of single runs adds to it:
 run = rs.descend(rs.LeastSquares(X, y), rs.SampleReshuffling(batch_size=SIZE), step=STEP)
 epochs = np.arange(1, EPOCHS + 1)
 least = np.square(y - X @ np.linalg.lstsq(X, y)[0]).mean() / 2
@@ -43,7 +43,7 @@ for epoch in (1, 5, 20):
     )
 
 # %%
-# Grey: the sixty runs.
+# The sixty runs are grey.
 _, ax = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
 ax.plot(epochs, losses.T - least, color="0.8", linewidth=0.6)
 ax.plot(epochs, theoretical - least, "o", color=plotting.COLOURS[0], markersize=5, label="mean of 60 runs")

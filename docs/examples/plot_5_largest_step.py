@@ -1,10 +1,9 @@
 """
-How far can the step be turned up?
-==================================
+How large may the step be?
+==========================
 
-For the full batch the textbook knows: up to 2 over the largest eigenvalue of X'X / n. With B batches, each
-visited once per epoch, there is another threshold for the step of a whole epoch, and it is larger.
-:func:`reshuffle.critical_step` finds it.
+Full-batch descent converges for steps up to 2 over the largest eigenvalue of X'X / n. With B batches, each visited
+once per epoch, the step of a whole epoch may be larger. ``rs.critical_step`` finds the threshold.
 """
 
 import matplotlib.pyplot as plt
@@ -16,7 +15,7 @@ from reshuffle import plotting
 problem = rs.gaussian(n=120, p=60, noise=0.5, seed=0)
 
 # %%
-# The textbook, for one batch:
+# The textbook formula, for one batch:
 theoretical = 2 / np.linalg.eigvalsh(problem.X.T @ problem.X / problem.n).max()
 computed, tolerance = rs.critical_step(problem, rs.FullBatch()), 1e-6
 print(f"computed {computed:.6f}, the textbook {theoretical:.6f}")
@@ -28,7 +27,7 @@ alphas = [count * float(rs.critical_step(problem, rs.RandomReshuffling(batches=c
 print("largest alpha by number of batches:", dict(zip(batches, np.round(alphas, 3).tolist(), strict=True)))
 
 # %%
-# Just below and just above the threshold of four batches the mean iterate tells the difference:
+# The mean iterate just below and just above the threshold of four batches:
 _, (left, right) = plt.subplots(1, 2, figsize=(8.2, 3.2), layout="constrained")
 left.plot(batches, alphas, "o-", color=plotting.COLOURS[1])
 left.axhline(float(theoretical), color=plotting.COLOURS[0], linewidth=1, linestyle="--")

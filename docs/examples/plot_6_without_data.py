@@ -2,9 +2,9 @@
 A learning curve without data
 =============================
 
-When both the number of rows and the number of columns are large, only their ratio matters, and the step, the
-noise and the number of batches. :func:`reshuffle.asymptotics.learning_curve` needs nothing else. Exact curves
-of problems drawn at random gather around it.
+When the numbers of rows and columns are both large, the learning curve depends only on their ratio, the step, the
+noise and the number of batches. ``asymptotics.learning_curve`` computes it from these. Exact curves of random
+problems gather around it.
 """
 
 import matplotlib.pyplot as plt
@@ -17,14 +17,14 @@ ASPECT, ALPHA, BATCHES, NOISE = 1.5, 0.2, 2, 0.5
 epochs = np.unique(np.geomspace(1, 300, 30).round())
 
 # %%
-# No data, and a curve:
+# The curve, without data:
 curve = asymptotics.learning_curve(ASPECT, ALPHA, BATCHES, noise=NOISE)
 theoretical = curve.risk(epochs).total
 print(curve.best_epoch(), "limit", round(float(curve.limit().total), 4))
 
 
 # %%
-# Twelve data sets of 200 rows and 300 columns, each with an exact curve of its own:
+# The exact curves of twelve data sets of 200 rows and 300 columns:
 def exact(seed):
     """Return the exact curve of one data set."""
     problem = rs.gaussian(200, 300, noise=NOISE, seed=seed)

@@ -3,8 +3,8 @@ The spectrum of two batches
 ===========================
 
 An epoch over two batches multiplies the mean error by I - alpha Z. In the limit of large data the eigenvalues
-of alpha Z have a law in closed form. The same law comes out of :mod:`reshuffle.free` from an expression of two
-free variables that is written as one would write it on paper, and from the eigenvalues of one random matrix.
+of alpha Z have a law in closed form. This program compares it with the law that ``reshuffle.free`` computes from an
+expression of two free variables, and with the eigenvalues of one random matrix.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +17,7 @@ ASPECT, ALPHA = 1.5, 0.2
 points = np.linspace(0.02, 0.8, 200)
 
 # %%
-# Two lines of free probability:
+# Free probability, in two lines:
 batch = free.MarchenkoPastur(ratio=2 * ASPECT, variance=ALPHA / 2)
 w1, w2 = free.variables(batch, batch)
 computed = free.spectrum(w1 + w2 - (w1 * w2 + w2 * w1) / 2).density(points)
@@ -28,7 +28,7 @@ theoretical, tolerance = asymptotics.TwoBatchLaw(ASPECT, ALPHA).density(points),
 print("largest difference:", f"{np.abs(computed - theoretical).max():.1e}")
 
 # %%
-# And one matrix of 600 x 600. A third of its eigenvalues are zero, since there are more columns than rows.
+# One matrix of 600 x 600. A third of its eigenvalues are zero, since there are more columns than rows.
 problem = rs.gaussian(400, 600, seed=0)
 run = rs.descend(problem, rs.RandomReshuffling(batches=2), alpha=ALPHA)
 eigenvalues = np.linalg.eigvalsh(ALPHA * run.epoch.Z)

@@ -1,10 +1,10 @@
 """
-What batches cost in the end
-============================
+How much mini-batches raise the limiting risk
+=============================================
 
-With fewer parameters than rows, endless training with batches does not end in the least-squares solution. For
-small steps the price is known by a theorem: the limiting risk exceeds that of the full batch by noise² (B - 1)
-/ (4B²) (alpha p/n)². Here it is beside exact limits of large random problems.
+With fewer parameters than rows, mini-batch training does not converge to the least-squares solution. For small
+steps, a theorem gives the price: the limiting risk exceeds that of the full batch by noise² (B - 1) / (4B²)
+(alpha p/n)². This program compares it with the exact limits of large random problems.
 """
 
 import matplotlib.pyplot as plt
@@ -32,7 +32,7 @@ for alpha, exact, theorem in zip(alphas, computed, theoretical, strict=True):
     print(f"alpha {alpha:4.2f}: computed {exact:.2e}, small-step theorem {theorem:.2e}")
 
 # %%
-# Both fall with the square of the step. At a step of 0.05 the price is a hundred-thousandth of the noise.
+# Both fall like the square of the step. At a step of 0.05 the price is a hundred-thousandth of the noise.
 _, ax = plt.subplots(figsize=(6.0, 3.4), layout="constrained")
 ax.loglog(alphas, theoretical, color=plotting.COLOURS[1], label="small-step theorem")
 ax.loglog(alphas, computed, "o", color=plotting.COLOURS[0], label="one data set, exactly")

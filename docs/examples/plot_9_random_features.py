@@ -2,9 +2,9 @@
 Double descent, with mini-batches
 =================================
 
-A hidden layer that is drawn once and never trained makes features, and the head on top of it is linear:
-:func:`reshuffle.random_features`. With as many features as rows the fit goes through every noisy row, and the test
-error has a peak; with more it falls again. How much of the peak does mini-batch training meet that is stopped?
+A random hidden layer that is never trained gives features, with a linear head on top: ``rs.random_features``. With
+as many features as rows, the least-squares fit passes through every noisy row, and the test error has a peak. With
+more features it falls again. Does the peak appear if mini-batch training stops early?
 """
 
 import math
@@ -30,7 +30,7 @@ def test_errors(width, epochs):
 
 
 # %%
-# Trained for ever, a head with more features than rows ends at least squares of minimum norm, whatever the batches:
+# With more features than rows, training converges to the minimum-norm solution, whatever the batches:
 wide = rs.random_features(X, 400, "relu", seed=1)
 fitted = rs.random_features(X_new, 400, "relu", seed=1) @ np.linalg.lstsq(wide, y, rcond=None)[0]
 theoretical = np.square(fitted - y_new).mean()
@@ -38,7 +38,7 @@ computed, tolerance = float(test_errors(400, math.inf)), 1e-6
 print(f"computed {computed:.6f}, least squares of minimum norm {theoretical:.6f}")
 
 # %%
-# All widths, at four stops:
+# All widths, at four stopping times:
 widths = np.unique(np.geomspace(10, 1000, 21).round().astype(int))
 stops = [30, 300, 3000, math.inf]
 errors = np.array([test_errors(width, stops) for width in widths])

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from reshuffle.simulation import simulate as simulate
     from reshuffle.validation import *  # noqa: F403
 
-__version__ = "0.2.0.dev0"
+__version__ = "1.0.0.dev0"
 
 # A name is imported when it is first used, so that `reshuffle --help` does not wait for numpy and scipy.
 # The lines above say the same to type checkers and editors; a test compares the two. Schemes are not listed here:

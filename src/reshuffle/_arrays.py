@@ -29,8 +29,8 @@ MOST_EPOCHS = 1e15
 """Beyond, whole numbers run out of digits soon; `math.inf` asks for the limit."""
 _UNKNOWN_MEMORY = 1.6e10
 """Bytes assumed on a machine that does not tell."""
-_SHARE = 0.5
-"""Share of the memory that features may take."""
+_SHARE, _MOST_OF_MEMORY = 0.5, 0.8
+"""Shares of the memory that features, and what is computed from them, may take."""
 _MISSING = ("NoneType", "NAType", "NaTType")
 """Types of missing values, by name: pandas is not imported to ask for its own."""
 
@@ -70,8 +70,10 @@ def with_known_keywords(function: Function) -> Function:
     return cast(Function, called)
 
 
-def real_array(name: str, value: Any, advice: str = "drop or impute such rows first") -> FloatArray:
-    """Return `value` as finite float64, without a copy where it is that already.
+def real_array(
+    name: str, value: Any, advice: str = "drop or impute such rows first", first_row: int = 0
+) -> FloatArray:
+    """Return `value` as finite float64, without a copy where it is that already; its rows begin at `first_row`.
 
     Lists, integers, flags, float32, pandas frames, tensors and sparse matrices (made dense) are accepted; text,
     complex numbers, missing values, NaN and infinity are refused, with the place of the first.
@@ -91,15 +93,14 @@ def real_array(name: str, value: Any, advice: str = "drop or impute such rows fi
     if array.dtype.kind == "O" and all(map(_is_number_or_flag, array.flat)):
         array = array.astype(np.float64)
     if array.dtype.kind not in "biuf":
-        _refuse_entries(name, value, array)
+        _refuse_entries(name, value, array, first_row)
     with np.errstate(over="ignore"):
         # A long double beyond the range of float64 becomes infinite, and is refused as such below.
         array = array.astype(np.float64, copy=False)
     # The extremes show a NaN or an infinity without the mask of n * p bytes that isfinite would make.
     if array.size and not (math.isfinite(array.min()) and math.isfinite(array.max())):
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        index = ", ".join(map(str, where))
-        raise ArgumentError(name, "be finite", f"{name}[{index}] is {array[where]}", advice)
+        raise ArgumentError(name, "be finite", f"{_place(name, where, first_row)} is {array[where]}", advice)
     return array
 
 
@@ -113,6 +114,11 @@ def any_array(name: str, value: Any) -> AnyArray:
     except (RuntimeError, TypeError, ValueError) as error:
         message = f"{name} must be a rectangular array of numbers that numpy can read: {error}"
     raise ValueError(message.rstrip(".") + ".")
+
+
+def available_bytes() -> float:
+    """Memory that an answer may use: most of what this machine has."""
+    return _MOST_OF_MEMORY * memory()
 
 
 def memory() -> float:
@@ -135,13 +141,17 @@ def _dense(name: str, value: Any) -> Any:
     return value.toarray()
 
 
-def _refuse_entries(name: str, value: Any, array: AnyArray) -> NoReturn:
+def _place(name: str, where: tuple[int, ...], first_row: int) -> str:
+    return f"{name}[{', '.join(map(str, (first_row + where[0], *where[1:])))}]" if where else "it"
+
+
+def _refuse_entries(name: str, value: Any, array: AnyArray, first_row: int) -> NoReturn:
     """Say which entries are no numbers, where the first is, and what to do."""
     wrong = _wrong_entries(array)
     where = tuple(int(i) for i in np.argwhere(wrong)[0]) if array.ndim else ()
     entry = array[where]
     shown = repr(entry.item() if isinstance(entry, np.generic) else entry)
-    first = f"{name}[{', '.join(map(str, where))}] is {shown}" if where else f"it is {shown}"
+    first = f"{_place(name, where, first_row)} is {shown}"
     if array.ndim and all(type(entry).__name__ in _MISSING for entry in array[wrong]):
         raise ArgumentError(name, "have no missing values", first, "impute them, or drop such rows first")
     advice = "one-hot encode categories, and convert text to numbers, first"

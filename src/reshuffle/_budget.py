@@ -8,8 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from reshuffle._arrays import FloatArray
-from reshuffle._linalg import available_bytes
+from reshuffle._arrays import FloatArray, available_bytes
 from reshuffle._uncertainty import significant
 from reshuffle.errors import AccuracyWarning, BudgetError, Hint
 

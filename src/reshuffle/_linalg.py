@@ -11,7 +11,6 @@ is then done by one thread, its last bit does not depend on how many there are.
 """
 
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -358,13 +357,6 @@ def few_threads(size: float) -> AbstractContextManager[None]:
 def workers() -> int:
     """The number of threads of BLAS before the limit to one."""
     return max(limit.threads() for limit in _LIMITS)
-
-
-def available_bytes() -> float:
-    """Memory that may be used."""
-    if not hasattr(os, "sysconf"):
-        return math.inf
-    return 0.8 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 @contextmanager

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from reshuffle.validation import Influence
 
 __all__ = [
-    "axes", "curve", "explanation", "figure", "heat_map", "influential_rows", "mark_best", "plain", "plan_map", "risk_curve",
-    "scale_values", "scheme_colour", "scheme_comparison", "scheme_label", "simulated_band", "spectrum_curve",
-    "spectrum_histogram", "step_match", "sweep_curves",
+    "axes", "curve", "explanation", "figure", "heat_map", "influential_rows", "mark_best", "plain", "plan_map",
+    "risk_curve", "scale_values", "scheme_colour", "scheme_comparison", "scheme_label", "simulated_band",
+    "spectrum_curve", "spectrum_histogram", "step_match", "sweep_curves",
 ]  # fmt: skip
 
 COLOURS = laws.COLOURS

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
-from itertools import cycle
 from threading import Event
 from typing import cast
 
@@ -14,7 +13,7 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray, columns
 from reshuffle._linalg import each, norms, one_thread
 from reshuffle._progress import ticking, track
-from reshuffle._uncertainty import CONFIDENCE, ErrorKind, mean_squares, with_error, with_largest_error
+from reshuffle._uncertainty import CONFIDENCE, ErrorKind, with_error, with_largest_error
 from reshuffle.errors import ArgumentError
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares, stacked
@@ -34,10 +33,6 @@ _FEWEST_ROWS = 2 / 3
 """Rows per column from which a batch is visited by its sums."""
 _FEW = 512
 """Runs that are trained together even where that is more: only those at the same batch share a product."""
-_HISTORY_ENTRIES = 1 << 26
-"""Parameters of a block where every run is stored at all of the stops, to be tried on test samples of its own."""
-_KEPT_ENTRIES = 1 << 27
-"""Parameters of all blocks that are trained at a time, stored so."""
 
 
 def copied_generator(rng: np.random.Generator) -> np.random.Generator:
@@ -133,6 +128,7 @@ class PairTally:
         self.pairs, self.scale = np.zeros(stops), problem.compressed.scale
         self.mean, self.squares = np.zeros((stops, problem.p)), np.zeros((stops, problem.p))
         names = ("expected_risk", "risk", "spread") if self.knows_truth else ()
+        self.risks: list[FloatArray] = [np.zeros(0)] * stops
         self.samples: dict[str, list[list[FloatArray]]] = {name: [[] for _ in range(stops)] for name in names}
 
     def add(self, stop: int, state: FloatArray) -> None:
@@ -149,25 +145,19 @@ class PairTally:
                 weighted = self.problem.covariance.apply(errors.T).T
                 risks = np.einsum("ij,ij->i", errors, weighted)
                 apart, weighted_apart = errors[0::2] - errors[1::2], weighted[0::2] - weighted[1::2]
+                self.risks[stop] = risks
                 self.samples["expected_risk"][stop].append((risks[0::2] + risks[1::2]) / 2)
                 self.samples["risk"][stop].append(np.einsum("ij,ij->i", errors[0::2], weighted[1::2]))
                 self.samples["spread"][stop].append(np.einsum("ij,ij->i", apart, weighted_apart) / 2)
 
-    def add_tests(self, history: FloatArray, copies: int, samples: int, rng: np.random.Generator) -> None:
-        """Try each run of (stops, runs, p) on test samples of its own, the same ones at every stop.
+    def add_tests(self, samples: int, rng: np.random.Generator) -> None:
+        """Try each run on Gaussian test samples of its own: its mean square is its risk times chi^2 / samples.
 
-        Where runs are `copies` of each other, each of these has its own.
+        A run has the same chi^2 at every stop, as its errors on one test set go up and down together.
         """
-        beta_star, covariance, _ = self.problem.truth("test_samples")
-        # Test features are z Sigma^(1/2) with z white: the root goes to the errors' side.
-        root = covariance.root()
-        errors = np.concatenate(
-            [
-                mean_squares(root(history[:, run] - beta_star), samples, rng, copies)
-                for run in range(history.shape[1])
-            ]
-        )
-        self.samples["test_error"] = [[(values[0::2] + values[1::2]) / 2] for values in errors.T]
+        factors = rng.chisquare(samples, len(self.risks[0])) / samples if self.risks else np.zeros(0)
+        tested = [factors * risks for risks in self.risks]
+        self.samples["test_error"] = [[(errors[0::2] + errors[1::2]) / 2] for errors in tested]
 
     def merge(self, other: "PairTally") -> None:
         """Take in the runs of another block, by the update of Chan, Golub and LeVeque."""
@@ -395,7 +385,8 @@ def simulate(
         runs use the y of the problem.
     test_samples : int
         The number of Gaussian test samples, x ~ N(0, Sigma), on which each run measures its test error; none by
-        default. Only the statistics that the errors depend on are drawn, not the samples themselves.
+        default. The mean square over them is the risk of the run times chi^2 / test_samples, which is drawn in
+        their place.
     progress : bool, optional
         Show a progress bar; by default on a terminal, once it takes longer than two seconds.
 
@@ -428,8 +419,7 @@ def simulate(
     for wanted, purpose in ((fresh_noise, "fresh_noise"), (test_samples, "test_samples")):
         if wanted:
             problem.require_truth(purpose)
-    stops = max(1, len(np.unique(when))) if test_samples else 0
-    sizes = _block_sizes(runs, problem, stops, fresh_noise)
+    sizes = _block_sizes(runs, problem, fresh_noise)
     in_all, answers = runs * int(when.max(initial=0.0)), []
     for output in range(problem.outputs or 1):
         # The same randomness, and so the same orders, for every output; a generator that was given moves on.
@@ -470,9 +460,9 @@ def _simulated(
     # How a product rounds depends on how many threads share it.
     with one_thread(), ticking(len(sizes) * (last + 1), "simulating", progress) as tick:
 
-        def tallied(task: tuple[int, np.random.Generator, FloatArray | None]) -> PairTally:
+        def tallied(task: tuple[int, np.random.Generator]) -> PairTally:
             """Train a block, and stop when nobody waits for it any more."""
-            size, stream, history = task
+            size, stream = task
             block, tally = Block(trial, size, stream, copied=True), PairTally(trial.problem, len(stops))
             distinct = len(block.state)
             for epoch, state in block.epochs(last):
@@ -480,39 +470,27 @@ def _simulated(
                     tally.add(
                         int(stop), np.repeat(state, size // distinct, axis=0) if distinct < size else state
                     )
-                    if history is not None:
-                        history[stop, :distinct] = state
                 tick()
                 if stopped.is_set():
                     return tally
-            if history is not None:
-                tally.add_tests(history[:, :distinct], size // distinct, test_samples, stream)
+            if test_samples:
+                tally.add_tests(test_samples, stream)
             return tally
 
-        together = len(sizes)
-        if test_samples:
-            together = min(together, max(1, _KEPT_ENTRIES // (max(sizes) * p * max(1, len(stops)))))
-        # Memory from the system costs as much as filling it twice: later blocks have that of earlier ones.
-        shape = (len(stops), max(sizes), p)
-        histories = [np.empty(shape) if test_samples else None for _ in range(together)]
-        tasks = list(zip(sizes, rng.spawn(len(sizes)), cycle(histories), strict=False))
         # From as much work as it takes to hand it to a thread; the products inside have one thread in any case.
         side = min(np.cbrt(4.0 * sizes[0] * p * trial.problem.n * max(1, last)), 500.0)
-        for first in range(0, len(tasks), together):
-            for tally in each(tallied, tasks[first : first + together], side, stopped.set):
-                total.merge(tally)
+        for tally in each(tallied, zip(sizes, rng.spawn(len(sizes)), strict=True), side, stopped.set):
+            total.merge(tally)
         return total.result(when, positions, sum(sizes))
 
 
-def _block_sizes(runs: int, problem: LeastSquares, stops: int, fresh_noise: bool) -> list[int]:
-    """The number of runs of each block, pairs undivided, where each keeps its parameters at so many stops.
+def _block_sizes(runs: int, problem: LeastSquares, fresh_noise: bool) -> list[int]:
+    """The number of runs of each block, pairs undivided.
 
     Whatever the scheme: with the same seed all have the same noise, which cancels in what they differ by.
     """
     widest = max(problem.p, problem.n if fresh_noise else 1)
     height = min(max(BLOCK_ENTRIES // problem.p, _FEW), MOST_ENTRIES // widest)
-    if stops:
-        height = min(height, _HISTORY_ENTRIES // (problem.p * stops))
     pairs = runs // 2
     count = -(-pairs // max(2, height // 2))
     # Two threads should end together.

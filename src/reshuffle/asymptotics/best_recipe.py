@@ -277,12 +277,12 @@ def best_recipe(
     covariance: Covariance = None,
     source: ArrayLike | None = None,
 ) -> "BestRecipe | BestRecipes":
-    """The step alpha and the number of epochs with the smallest limiting risk, p/n -> aspect.
+    r"""The step alpha and the number of epochs with the smallest limiting risk, p/n -> aspect.
 
     Without a budget of epochs, and with a signal that has no direction, every number of batches has the infimum of
     gradient flow and reaches it as alpha -> 0: with c_1 > 0 the same for all,
 
-        min over k of the risk = risk of flow + (alpha/B) c_1 + O(alpha^2)
+    .. math:: \min_k R_k = \text{risk of flow} + \frac{\alpha}{B} c_1 + O(\alpha^2)
 
     (docs/price_of_batches.md). Mini-batches win when epochs are few.
 

@@ -110,12 +110,13 @@ def shrinkage(batches: int, alpha: float) -> Shrinkage:
 
 @dataclass(frozen=True, eq=False)
 class FixedDimension:
-    """Mini-batch descent as n grows with p fixed, on a problem's own W (Proposition fixedp_error_limit).
+    r"""Mini-batch descent as n grows with p fixed, on a problem's own W (Proposition fixedp_error_limit).
 
     Each Pi_b tends to I - p(W), p the polynomial of `shrinkage`, so in the eigenbasis V of W = V diag(lambda) V'
 
-        [V'(beta_k - beta_*)]_i = d_i^k [V'(beta_0 - beta_*)]_i + (1 - d_i^k) [U' eta]_i / s_i,
-        d_i = 1 - alpha lambda_i (1 - p(lambda_i)) = (1 - alpha lambda_i/B)^B,
+    .. math::
+        [V'(\beta_k - \beta_*)]_i = d_i^k [V'(\beta_0 - \beta_*)]_i + (1 - d_i^k) [U' \eta]_i / s_i, \\
+        d_i = 1 - \alpha \lambda_i (1 - p(\lambda_i)) = (1 - \alpha \lambda_i / B)^B,
 
     with s_i = (n lambda_i)^(1/2) the singular values of X. Full batch is B = 1.
 

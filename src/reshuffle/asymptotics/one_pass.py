@@ -187,14 +187,21 @@ def one_pass(
     momentum: float = 0.0,
     cells: int = CELLS,
 ) -> OnePass:
-    """The expected risk of descent that draws m fresh Gaussian samples for every step.
+    r"""The expected risk of descent that draws m fresh Gaussian samples for every step.
 
     The diagonal d of the mean square error, in the eigenbasis of Sigma, closes:
 
-        d' = (1 - 2 s lambda + s^2 (1 + 1/m) lambda^2) d + (s^2/m) lambda (R + noise^2),    R = lambda . d,
+    .. math::
+        d' = \big(1 - 2 s \lambda + s^2 (1 + \tfrac1m) \lambda^2\big) d
+             + \tfrac{s^2}{m} \lambda (R + \text{noise}^2), \qquad R = \lambda \cdot d,
 
-    and converges to R_inf = noise^2 kappa/(1 - kappa), kappa = (s/m) sum lambda/(2 - s (1 + 1/m) lambda), if
-    kappa < 1 and s (1 + 1/m) lambda_max < 2. docs/one_pass.md derives it, with momentum.
+    and R converges to
+
+    .. math::
+        R_\infty = \text{noise}^2 \frac{\kappa}{1 - \kappa}, \qquad
+        \kappa = \frac{s}{m} \sum \frac{\lambda}{2 - s (1 + 1/m) \lambda},
+
+    if kappa < 1 and s (1 + 1/m) lambda_max < 2. docs/one_pass.md derives it, with momentum.
 
     Parameters
     ----------

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from reshuffle._arrays import AnyArray, FloatArray, IntArray, checked_responses, columns
+from reshuffle._arrays import AnyArray, FloatArray, IntArray, checked_responses, columns, real_array
 from reshuffle.problem.batches import BatchFactors, RowGroups
-from reshuffle.problem.sources import Prepare, RowSource, Stream, as_numbers, is_dask, response_columns
+from reshuffle.problem.sources import Prepare, RowSource, Stream, is_dask, response_columns
 
 Part = TypeVar("Part")
 
@@ -156,8 +156,8 @@ class DaskStream(Stream):
         def on_block(
             block: Any, responses: Any, start: int, weights: FloatArray | None, labels: IntArray | None
         ) -> Part:
-            X = as_numbers("X", np.asarray(block), start)
-            y = columns(as_numbers("y", np.asarray(responses), start))
+            X = real_array("X", block, first_row=start)
+            y = columns(real_array("y", responses, first_row=start))
             if len(X) != len(y) or X.shape[1] != p:
                 raise ValueError(
                     f"X and y must have blocks of the same rows, but from row {start} on their shapes are "

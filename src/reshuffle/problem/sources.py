@@ -19,6 +19,7 @@ from reshuffle._arrays import (
     checked_responses,
     checked_weights,
     columns,
+    real_array,
     weighted,
 )
 from reshuffle._progress import track
@@ -154,26 +155,6 @@ def _table_rows(name: str, dataset: Any, columns: Sequence[str]) -> RowSource:
     return RowSource(int(dataset.count_rows()), len(names), chunks, names)
 
 
-def as_numbers(name: str, chunk: AnyArray, start: int) -> FloatArray:
-    """A chunk as float64, without a copy where it is that already, if all of it is finite.
-
-    >>> as_numbers("X", np.array([[1.0], [np.nan]]), 500)
-    Traceback (most recent call last):
-    ...
-    ValueError: X must be finite, but X[501, 0] is nan; drop or impute such rows first.
-    """
-    if chunk.dtype.kind not in "biuf":
-        raise TypeError(f"{name} must hold real numbers, but its dtype is {chunk.dtype} from row {start} on.")
-    array = np.asarray(chunk, dtype=np.float64)
-    if array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        index = ", ".join(map(str, (start + where[0], *where[1:])))
-        raise ValueError(
-            f"{name} must be finite, but {name}[{index}] is {array[where]}; drop or impute such rows first."
-        )
-    return array
-
-
 def response_columns(y: Any, names: Sequence[str]) -> list[str] | None:
     """The columns of a table that y names: one, or a list of several; None if it is no name.
 
@@ -247,7 +228,10 @@ class Stream:
                     raise ValueError("y must keep as many rows as it had, but it has become shorter since.")
                 waiting = np.concatenate([waiting, following]) if len(waiting) else following
             rows = slice(start, start + len(chunk))
-            X, y = as_numbers("X", chunk, start), columns(as_numbers("y", waiting[: len(chunk)], start))
+            X, y = (
+                real_array("X", chunk, first_row=start),
+                columns(real_array("y", waiting[: len(chunk)], first_row=start)),
+            )
             start, waiting = rows.stop, waiting[len(chunk) :]
             weights = None if self.weights is None else self.weights[rows]
             yield rows.start, *(prepare or self._prepare)(X, y, weights)
@@ -332,7 +316,7 @@ def opened(X: Any, y: Any, sample_weight: Any, in_memory: bool | None = None) ->
         raise ValueError(f"y must have one row per row of X, {features.rows}, but it has {responses.rows}.")
     if in_memory or (not is_dask(X) and features.bytes + responses.bytes <= most):
         X, y = (np.concatenate(list(source.chunks())) for source in made)
-        return FewRows(as_numbers("X", X, 0), as_numbers("y", y, 0), features.names)
+        return FewRows(real_array("X", X), real_array("y", y), features.names)
     weights = None if sample_weight is None else checked_weights(sample_weight, features.rows)
     if is_dask(X):
         from reshuffle.problem import dask_rows

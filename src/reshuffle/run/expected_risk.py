@@ -52,7 +52,12 @@ _ALL_ANEW = 3.0
 
 @dataclass(frozen=True, eq=False)
 class ExpectedRisk(Displayed):
-    """E |beta_k - beta_star|_Sigma^2 of one run, over its random orders and the noise in its responses.
+    r"""E |beta_k - beta_star|_Sigma^2 of one run, over its random orders and the noise in its responses.
+
+    .. math::
+        E |\beta_k - \beta_*|_\Sigma^2 = E |\bar\beta_k - \beta_*|_\Sigma^2 + E |\beta_k - \bar\beta_k|_\Sigma^2
+
+    where the bar is the mean over orders.
 
     Each part has the shape of `epochs`, or epochs.shape + (t,) of t outputs; what grows without bound is inf.
 

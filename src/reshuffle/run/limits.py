@@ -24,14 +24,16 @@ from reshuffle.schemes import FullBatch, base
 
 @dataclass(frozen=True, eq=False)
 class Limit(Displayed):
-    """The mean iterate after infinitely many epochs (Corollaries batch_limit_vector and batch_limit_risk).
+    r"""The mean iterate after infinitely many epochs (Corollaries batch_limit_vector and batch_limit_risk).
+
+    .. math:: \beta_\infty = P_{Z,0}\, \beta_0 + (\tilde X' X)^+ \tilde X' y
 
     Attributes
     ----------
     converges : bool
         True if there is a limit from every start. If not, what grows is inf.
     parameters : (p,) or (p, t)
-        P_{Z,0} beta_0 + (Xtilde'X)^+ Xtilde'y. Of t outputs, the numbers below are arrays (t,).
+        beta_inf. Of t outputs, the numbers below are arrays (t,).
     training_loss : float
     risk : Risk or None
         None when the problem does not know the truth. Has an error of its own, `risk.error`.

@@ -43,7 +43,9 @@ _FORGIVEN = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class Epoch:
-    """The mean of an epoch: beta -> beta - B step (Z beta - Xtilde' y / n) (Theorem batch_dynamics).
+    r"""The mean of an epoch over its orders (Theorem batch_dynamics).
+
+    .. math:: \beta \to \beta - B\, \text{step}\, (Z \beta - \tilde X' y / n), \qquad Z = \tilde X' X / n .
 
     Matrices are computed when they are first used; those of size p x p are meant for moderate p.
 

@@ -65,7 +65,13 @@ def divergence_first(question: Question) -> Question:
 
 
 class Run:
-    """Mini-batch gradient descent on a least-squares problem, averaged over the random orders of its visits.
+    r"""Mini-batch gradient descent on a least-squares problem, averaged over the random orders of its visits.
+
+    A visit of the batch b with m rows, and the mean over the orders of an epoch of B visits, do
+
+    .. math::
+        \beta \to \beta - \text{step}\, X_b'(X_b \beta - y_b) / m, \qquad
+        E \beta_{k+1} = E \beta_k - B\, \text{step}\, (Z\, E \beta_k - \tilde X' y / n) .
 
     Made by `descend`. Nothing is trained: answers are computed when they are first requested. `epochs` is a
     number or an array of any shape, math.inf included; answers carry its shape, and what grows without bound is

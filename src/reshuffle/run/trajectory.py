@@ -50,7 +50,14 @@ _UNSEEN = 1e-14
 
 @dataclass(frozen=True, eq=False)
 class Risk(Displayed):
-    """R = frozen + bias + cross + variance (Theorem batch_generr_exact, with the cross term it lacks).
+    r"""R = frozen + bias + cross + variance (Theorem batch_generr_exact, with the cross term it lacks).
+
+    .. math::
+        R_k = e_0' P_0 \Sigma P_0 e_0 + e_0' P_Z A^k \Sigma A^k P_Z e_0 + 2 e_0' P_0 \Sigma A^k P_Z e_0
+              + \operatorname{tr} \Sigma V_k
+
+    with e_0 the error of the start, P_Z and P_0 the projections on the range and the null space of Z,
+    A = I - B step Z, and V_k the covariance of the mean iterate due to the noise in the responses.
 
     Each part has the shape of `epochs`, or epochs.shape + (t,) of t outputs; a part that grows without bound is
     inf, and so is the total.
@@ -60,13 +67,13 @@ class Risk(Displayed):
     epochs : array
         The requested epochs (or, for gradient flow, times).
     frozen : array
-        e_0' P_0 Sigma P_0 e_0, of the components that are never learned.
+        The first term, of the components that are never learned.
     bias : array
-        e_0' P_Z A^k Sigma A^k P_Z e_0, of those not learned yet; A = I - B step Z.
+        The second term, of the components that are not learned yet.
     cross : array
-        2 e_0' P_0 Sigma A^k P_Z e_0; zero when Sigma is a multiple of the identity.
+        The third term; zero when Sigma is a multiple of the identity.
     variance : array
-        The part due to the noise in the responses.
+        The last term, due to the noise in the responses.
     error : array
         Error of the total because the mean over orders is not exact: 0 where it is, an estimate for the cavity
         equation, and with sampling a bound that holds for at least 99 of 100 seeds.

@@ -6,20 +6,25 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils.validation import check_is_fitted
 
 from reshuffle._arrays import FloatArray
-from reshuffle.epoch.select import Accuracy
 from reshuffle.problem.kernel import KernelFeatures
 from reshuffle.run import Run
-from reshuffle.sklearn.regressor import Data, MiniBatchRegressor, checked_rows, positions_warn
+from reshuffle.sklearn.regressor import (
+    Data,
+    MiniBatchRegressor,
+    TrainingParameters,
+    checked_rows,
+    positions_warn,
+)
 
 
 @positions_warn("kernel", "batch_size", "learning_rate", "epochs", allowed=1)
 @dataclass(eq=False, repr=False, kw_only=True)
-class MiniBatchKernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class MiniBatchKernelRegressor(MultiOutputMixin, RegressorMixin, TrainingParameters):
     """The function that mini-batch SGD on the squared loss gives in the space of a kernel, without training.
 
     A visit to a batch of m rows is f -> f - learning_rate (sum of k(x, .) (f(x) - y) / m + weight_decay f), from
@@ -59,26 +64,13 @@ budget, random_state
     """
 
     kernel: str | Callable[..., Any] = field(default="rbf", kw_only=False)
-    batch_size: int | None = 64
-    learning_rate: Any = "auto"
-    epochs: float = 100
     gamma: float | None = None
     degree: float = 3
     coef0: float = 1
     kernel_params: dict[str, Any] | None = None
-    momentum: float = 0.0
-    nesterov: bool = False
-    weight_decay: float = 0.0
-    shuffle: bool | str = True
-    drop_last: bool = False
-    single_run: bool = False
-    rtol: float = Accuracy.rtol
-    budget: float = Accuracy.budget
-    random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 

@@ -24,7 +24,7 @@ from reshuffle._uncertainty import significant
 from reshuffle.epoch.select import Accuracy
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import LeastSquares
-from reshuffle.problem.sources import Stream, as_numbers, opened, opened_rows
+from reshuffle.problem.sources import Stream, opened, opened_rows
 from reshuffle.problem.standardizer import Standardizer
 from reshuffle.recipe import Average, StepLike, recipe
 from reshuffle.recipe.schedules import checked_steps
@@ -385,9 +385,32 @@ class Path(NamedTuple):
     intercept: FloatArray
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class TrainingParameters(BaseEstimator):
+    """Parameters that all estimators with one recipe share; `MiniBatchRegressor` explains them."""
+
+    batch_size: int | None = 64
+    learning_rate: Any = "auto"
+    epochs: float = 100
+    momentum: float = 0.0
+    nesterov: bool = False
+    weight_decay: float = 0.0
+    shuffle: bool | str = True
+    drop_last: bool = False
+    single_run: bool = False
+    rtol: float = Accuracy.rtol
+    budget: float = Accuracy.budget
+    random_state: Any = None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
 @positions_warn("batch_size", "learning_rate", "epochs")
 @dataclass(eq=False, repr=False, kw_only=True)
-class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, TrainingParameters):
     """The linear model that mini-batch SGD on the squared loss gives, computed without training.
 
     `coef_` and `intercept_` are the mean over all shuffles of what training from zero has reached after `epochs`
@@ -462,26 +485,9 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     (array([21.8376]), array([0.222]))
     """
 
-    batch_size: int | None = 64
-    learning_rate: Any = "auto"
-    epochs: float = 100
-    momentum: float = 0.0
-    nesterov: bool = False
-    weight_decay: float = 0.0
-    shuffle: bool | str = True
-    drop_last: bool = False
     average: Average | None = None
     fit_intercept: bool = True
     standardize: bool = False
-    single_run: bool = False
-    rtol: float = Accuracy.rtol
-    budget: float = Accuracy.budget
-    random_state: Any = None
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> "MiniBatchRegressor":
         """Compute the coefficients that training on X and y gives; return the estimator.
@@ -549,7 +555,7 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             )
         found, start = [], 0
         for chunk in source.chunks():
-            found.append(self._predicted(as_numbers("X", chunk, start), with_std))
+            found.append(self._predicted(_arrays.real_array("X", chunk, first_row=start), with_std))
             start += len(chunk)
         if not with_std:
             return np.concatenate(found)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -239,8 +239,7 @@ def _epochs(value: Any) -> FloatArray:
     return when
 
 
-@dataclass(frozen=True, eq=False)
-class Score:
+class Score(NamedTuple):
     """Mean squares of the errors on held-out rows: means and standard deviations over splits, (epochs,).
 
     `splits` (splits, epochs) are the mean squares of each; None where each row is a split.
@@ -275,25 +274,22 @@ def _left_out(fitted: Fit, epochs: FloatArray) -> Score:
 
 def _by_folds(training: FitParameters, data: Data, folds: Any, epochs: FloatArray) -> Score:
     """Errors of the rows that are held out of each fold, whose means are its own; inf where training diverges."""
-    found = np.array([
-        _mean_square(training, data.part(trained), data.part(held_out), epochs) for trained, held_out in folds
-    ])  # fmt: skip
+    found = []
     with np.errstate(invalid="ignore", over="ignore"):
-        mean, deviation = found.mean(axis=0), found.std(axis=0)
-    return Score(mean, np.where(np.isfinite(mean), deviation, np.inf), found)
-
-
-def _mean_square(training: FitParameters, trained: Data, held_out: Data, epochs: FloatArray) -> FloatArray:
-    if held_out.weights is not None and not held_out.weights.any():
-        raise ValueError(
-            "cv must hold out rows with weight in every split, but in one all of them have sample_weight zero."
-        )
-    coefficients, intercepts = training.on(trained).path(epochs)
-    with np.errstate(invalid="ignore", over="ignore"):
-        predicted = coefficients @ held_out.X.T + intercepts[..., np.newaxis]
-        squares = np.square(predicted - held_out.y.T).reshape(len(epochs), -1, len(held_out.X)).mean(axis=1)
-        found = np.average(squares, axis=-1, weights=held_out.weights)
-    return np.where(np.isfinite(found), found, np.inf)
+        for rows, others in folds:
+            held_out = data.part(others)
+            if held_out.weights is not None and not held_out.weights.any():
+                raise ValueError(
+                    "cv must hold out rows with weight in every split, but in one all of them have "
+                    "sample_weight zero."
+                )
+            coefficients, intercepts = training.on(data.part(rows)).path(epochs)
+            predicted = coefficients @ held_out.X.T + intercepts[..., np.newaxis]
+            squares = np.square(predicted - held_out.y.T).reshape(len(epochs), -1, len(others)).mean(axis=1)
+            mean = np.average(squares, axis=-1, weights=held_out.weights)
+            found.append(np.where(np.isfinite(mean), mean, np.inf))
+        means, deviations = np.mean(found, axis=0), np.std(found, axis=0)
+    return Score(means, np.where(np.isfinite(means), deviations, np.inf), np.array(found))
 
 
 def cv_table(

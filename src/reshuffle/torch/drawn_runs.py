@@ -87,18 +87,12 @@ class LayerSteps(LinearSteps):
 
     def __init__(self, tangents: Tangents, inputs: Any, signals: list[LayerSignals]):
         super().__init__(tangents, inputs)
-        self._signals = self._by_sample(signals, inputs)
+        self._signals = self._in_precision(signals)
 
-    def _by_sample(self, signals: list[LayerSignals], inputs: Any) -> list[tuple[FloatArray, FloatArray]]:
+    def _in_precision(self, signals: list[LayerSignals]) -> list[tuple[FloatArray, FloatArray]]:
         """Inputs (n, in) and gradients (n, t, out) of every layer, in the precision of the weights."""
         dtype = np.dtype(self._tangents.precision)
-        return [
-            (
-                layer.entered.astype(dtype),
-                layer.returned.reshape(len(inputs), -1, layer.returned.shape[1]).astype(dtype),
-            )
-            for layer in signals
-        ]
+        return [(layer.entered.astype(dtype), layer.returned.astype(dtype)) for layer in signals]
 
     def zeros(self, runs: int) -> Change:
         """A change of zero, (runs, in, out) by the number of the layer."""
@@ -123,7 +117,7 @@ class LayerSteps(LinearSteps):
             return self._signals
         signals = layer_signals(self._tangents, inputs)
         assert signals is not None
-        return self._by_sample(signals, inputs)
+        return self._in_precision(signals)
 
     def outputs(self, change: Change, prepared: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
         """J d from the signals of inputs, (runs, m, t)."""
@@ -157,16 +151,10 @@ def _parts(samples: int, change: Change) -> Iterator[slice]:
 
 
 class LinearRuns:
-    """The weights of several runs of a network that is linear in them, as they are trained.
+    """The weights of several runs of a network that is linear in them, as torch's SGD trains them.
 
-    Parameters
-    ----------
-    steps : LinearSteps
-    recipe : Recipe
-        The recipe of outputs that share their parameters.
-    missing : (n, t)
-        Targets less the outputs of the network before training.
-    runs : int
+    The recipe is that of outputs that share their parameters; `missing` (n, t) are targets less the outputs of the
+    network before training.
     """
 
     def __init__(self, steps: LinearSteps, recipe: Recipe, missing: FloatArray, runs: int):
@@ -176,26 +164,24 @@ class LinearRuns:
     def train(self, epoch: int, visits: Iterable[Visit]) -> None:
         """Make the steps of an epoch."""
         used, done = self._recipe.at(epoch), np.zeros(self._runs, dtype=np.int64)
+        momentum, nesterov = used.momentum, used.nesterov
         for visit in visits:
             step = used.step_of(int(done[visit.runs[0]]))
             done[visit.runs] += 1
             samples = np.array(np.broadcast_to(visit.rows, (len(visit.runs), np.shape(visit.rows)[-1])))
+            chosen = slice(None) if len(visit.runs) == self._runs else visit.runs
+            change = {name: value[chosen] for name, value in self._changes.items()}
+            divisor = visit.divisor * self._missing.shape[1]
             with np.errstate(over="ignore", invalid="ignore"):
-                self._step(visit.runs, samples, step, visit.divisor * self._missing.shape[1])
-
-    def _step(self, runs: IntArray, samples: IntArray, step: float, divisor: float) -> None:
-        """One step of torch's SGD with momentum."""
-        momentum, nesterov = self._recipe.momentum, self._recipe.nesterov
-        chosen = slice(None) if len(runs) == self._runs else runs
-        change = {name: value[chosen] for name, value in self._changes.items()}
-        for name, gradient in self._steps.gradients(change, samples, self._missing, divisor).items():
-            taken = gradient
-            if momentum:
-                buffer = momentum * self._buffers[name][chosen] + gradient
-                self._buffers[name][chosen] = buffer
-                taken = gradient + momentum * buffer if nesterov else buffer
-            taken *= step
-            self._changes[name][chosen] -= taken
+                gradients = self._steps.gradients(change, samples, self._missing, divisor)
+                for name, gradient in gradients.items():
+                    taken = gradient
+                    if momentum:
+                        buffer = momentum * self._buffers[name][chosen] + gradient
+                        self._buffers[name][chosen] = buffer
+                        taken = gradient + momentum * buffer if nesterov else buffer
+                    taken *= step
+                    self._changes[name][chosen] -= taken
 
     def outputs(self, prepared: Any) -> FloatArray:
         """Changes of the outputs at prepared inputs since the start, (runs, m, t)."""

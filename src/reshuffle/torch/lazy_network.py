@@ -253,8 +253,9 @@ def linearize(model: Any, loader: Any, *, by: str = "auto", device: Any = None) 
     by = _arrays.choice("by", by, ("auto", "features", "kernel"))
     require_deterministic(model)
     # A copy: training the model afterwards must not change its tangents.
-    tangents = Tangents(copy.deepcopy(model).to(device_of(model, device)))
-    inputs, targets = collected(loader, device_of(tangents.model))
+    where = device_of(model, device)
+    tangents = Tangents(copy.deepcopy(model).to(where))
+    inputs, targets = collected(loader, where)
     before = tangents.outputs(inputs)
     outputs = before.shape[1]
     wanted, classes = responses(targets, outputs)

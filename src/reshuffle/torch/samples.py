@@ -1,9 +1,7 @@
 """Models and loaders of torch: devices, models that always give the same outputs, and all samples of a loader."""
 
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -18,11 +16,7 @@ _MOST = 10_000_000
 
 
 def torch_itself() -> Any:
-    """The module torch.
-
-    >>> torch_itself().__name__
-    'torch'
-    """
+    """The module torch."""
     try:
         return import_module("torch")
     except ImportError as error:
@@ -34,27 +28,8 @@ def kind(value: Any) -> str:
     return type(value).__name__
 
 
-@cache
-def forward_derivative() -> Any:
-    """torch.func.jvp, once used: when it is first, torch compiles parts of itself, and warns of how it does."""
-    torch = torch_itself()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        torch.func.jvp(torch.sin, (torch.zeros(1),), (torch.zeros(1),))
-    return torch.func.jvp
-
-
 def device_of(model: Any, device: Any = None) -> Any:
-    """The device, if this machine has it; by default that of the parameters.
-
-    >>> torch = torch_itself()
-    >>> device_of(torch.nn.Linear(1, 1))
-    device(type='cpu')
-    >>> device_of(torch.nn.Linear(1, 1), "abacus")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ...
-    ValueError: device must be one that this machine has, but 'abacus' is not: ...
-    """
+    """The device, if this machine has it; by default that of the parameters."""
     torch = torch_itself()
     if device is None:
         return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
@@ -124,11 +99,7 @@ def require_precision(what: str, value: Any, model: str) -> None:
 def pairs(loader: Any) -> Iterator[tuple[Any, AnyArray]]:
     """Batches of (inputs, targets) that hold every sample of a loader once, whatever its order and what it drops.
 
-    Loaders that are empty, end early, go on for too long or do not end are refused.
-
-    Parameters
-    ----------
-    loader : torch.utils.data.DataLoader, or any finite iterable of pairs
+    A loader may be any finite iterable of pairs; those that are empty, end early or do not end are refused.
 
     >>> torch = torch_itself()
     >>> data = torch.utils.data.TensorDataset(torch.arange(5.0), torch.arange(5.0))
@@ -183,13 +154,7 @@ def _in_order(loader: Any) -> Any:
 
 
 def collected(loader: Any, where: Any) -> tuple[Any, AnyArray]:
-    """The inputs (n, ...) of all samples on a device, and their targets, in the order of the data.
-
-    >>> torch = torch_itself()
-    >>> inputs, targets = collected([(torch.zeros(2, 3), torch.ones(2)), (torch.zeros(1, 3), torch.ones(1))], "cpu")
-    >>> tuple(inputs.shape), targets.shape
-    ((3, 3), (3,))
-    """
+    """The inputs (n, ...) of all samples on a device, and their targets, in the order of the data."""
     torch = torch_itself()
     inputs: list[Any] = []
     targets: list[AnyArray] = []

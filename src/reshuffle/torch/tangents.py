@@ -5,9 +5,11 @@ back to the layer and what went into it. So the kernel of networks of linear lay
 (a_i'a_j + 1) (d_io'd_jo'), where the one is the bias: products as long as a layer is wide, not as it has weights.
 """
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,6 @@ from reshuffle.problem import LeastSquares
 from reshuffle.problem.kernel import KernelFeatures
 from reshuffle.torch.samples import (
     checked_outputs,
-    forward_derivative,
-    require_deterministic,
     require_precision,
     torch_itself,
 )
@@ -32,13 +32,7 @@ _COMPARED = 2
 
 
 class Tangents:
-    """The tangent features of a network at its present weights: f(x; w + d) = f(x; w) + J(x) d + ...
-
-    Parameters
-    ----------
-    model : torch.nn.Module
-        Makes (m, t), or (m,) for a single output, of a batch. Its weights are the parameters that
-        require gradients.
+    """Derivatives J of a network in its weights, the parameters that require gradients, as they are.
 
     >>> torch = torch_itself()
     >>> model = torch.nn.Linear(2, 1).double()
@@ -47,7 +41,6 @@ class Tangents:
     """
 
     def __init__(self, model: Any):
-        require_deterministic(model)
         self.model = model
         named = dict(model.named_parameters())
         self._weights = {name: value.detach() for name, value in named.items() if value.requires_grad}
@@ -79,24 +72,19 @@ class Tangents:
 
     def rows(self, inputs: Any) -> FloatArray:
         """J of a batch (m t, weights), in float64: the outputs of a sample are neighbours."""
-        return np.asarray(self.gradients(inputs).cpu(), dtype=np.float64)
+        torch = torch_itself()
+
+        def outputs(weights: Any, sample: Any) -> Any:
+            return self._of_weights(sample.unsqueeze(0))(weights).reshape(-1)
+
+        every = torch.func.vmap(torch.func.jacrev(outputs), in_dims=(None, 0))(self._weights, inputs)
+        flat = [part.reshape(*part.shape[:2], -1) for part in every.values()]
+        return np.asarray(torch.cat(flat, dim=2).flatten(0, 1).cpu(), dtype=np.float64)
 
     def all_rows(self, inputs: Any, outputs: int) -> FloatArray:
         """J of all inputs (m t, weights), some samples at a time."""
         parts = [self.rows(inputs[part]) for part in _blocks(len(inputs), self.height(outputs))]
         return np.concatenate(parts)
-
-    def gradients(self, inputs: Any) -> Any:
-        """J of a batch as a tensor, in the precision and on the device of the weights."""
-        torch = torch_itself()
-
-        def outputs(weights: Any, sample: Any) -> Any:
-            made = torch.func.functional_call(self.model, {**self._fixed, **weights}, (sample.unsqueeze(0),))
-            return _rows_of_outputs(made, 1).reshape(-1)
-
-        every = torch.func.vmap(torch.func.jacrev(outputs), in_dims=(None, 0))(self._weights, inputs)
-        flat = [part.reshape(*part.shape[:2], -1) for part in every.values()]
-        return torch.cat(flat, dim=2).flatten(0, 1)
 
     def zeros(self, runs: int) -> dict[str, Any]:
         """A change of zero of the weights of several runs, (runs, ...) by name."""
@@ -108,7 +96,7 @@ class Tangents:
 
     def jvp(self, change: dict[str, Any], inputs: Any) -> Any:
         """J d of a batch (m, t), for a change of the weights by name."""
-        return forward_derivative()(self._of_weights(inputs), (self._weights,), (change,))[1]
+        return _forward_derivative()(self._of_weights(inputs), (self._weights,), (change,))[1]
 
     def vjp(self, signals: Any, inputs: Any) -> dict[str, Any]:
         """J'r of a batch by name, for signals r (m, t)."""
@@ -128,6 +116,16 @@ class Tangents:
         return max(1, _BYTES // (8 * self.count * outputs))
 
 
+@cache
+def _forward_derivative() -> Any:
+    """torch.func.jvp, once used: when it is first, torch compiles parts of itself, and warns of how it does."""
+    torch = torch_itself()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.func.jvp(torch.sin, (torch.zeros(1),), (torch.zeros(1),))
+    return torch.func.jvp
+
+
 def _rows_of_outputs(made: Any, samples: int) -> Any:
     """The outputs of a batch as (m, t)."""
     made = checked_outputs(made, "model")
@@ -141,14 +139,9 @@ def _rows_of_outputs(made: Any, samples: int) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class LayerSignals:
-    """Inputs of one linear layer, and gradients in its outputs.
+    """Inputs `entered` (n, in) of a linear layer, one last for a bias, and gradients `returned` (n, t, out).
 
-    Attributes
-    ----------
-    entered : (n, in + 1)
-        a, with a last column of one if the layer has a bias that is trained.
-    returned : (n t, out)
-        d, the gradients of all outputs in what the layer makes.
+    The gradients are those of all outputs of the network in what the layer makes.
     """
 
     entered: FloatArray
@@ -156,9 +149,9 @@ class LayerSignals:
 
     def between(self, other: "LayerSignals") -> FloatArray:
         """The part of this layer in the kernel between two sets of samples, (n t, m t)."""
-        met = self.returned @ other.returned.T
-        samples, others = len(self.entered), len(other.entered)
-        blocks = met.reshape(samples, len(met) // samples, others, -1)
+        mine, theirs = (one.returned.reshape(-1, one.returned.shape[2]) for one in (self, other))
+        met = mine @ theirs.T
+        blocks = met.reshape(*self.returned.shape[:2], *other.returned.shape[:2])
         blocks *= (self.entered @ other.entered.T)[:, np.newaxis, :, np.newaxis]
         return met
 
@@ -173,34 +166,26 @@ def layer_signals(tangents: Tangents, inputs: Any) -> list[LayerSignals] | None:
     >>> bool(np.allclose(kernel, tangents.rows(inputs) @ tangents.rows(inputs).T))
     True
     """
-    layers = _linear_layers(tangents.model)
-    if layers is None:
-        return None
-    found = _signals(tangents.model, layers, inputs)
-    if found is None:
-        return None
-    # A layer's weights may also be used otherwise than by calling it.
-    few = tangents.rows(inputs[:_COMPARED])
-    by_layers = sum(
-        layer.between(layer) for layer in _signals(tangents.model, layers, inputs[:_COMPARED]) or []
-    )
-    slack = 1e-4 if next(iter(layers)).weight.dtype == torch_itself().float32 else 1e-9
-    return (
-        found if np.allclose(by_layers, few @ few.T, rtol=slack, atol=slack * np.square(few).sum()) else None
-    )
-
-
-def _linear_layers(model: Any) -> list[Any] | None:
-    """The linear layers, if all trained parameters are theirs, and each belongs to one."""
-    torch = torch_itself()
+    torch, model = torch_itself(), tangents.model
     layers = [layer for layer in model.modules() if type(layer) is torch.nn.Linear]
     layers = [layer for layer in layers if any(own.requires_grad for own in layer.parameters())]
     owned = [id(own) for layer in layers for own in layer.parameters() if own.requires_grad]
     trained = {id(value) for value in model.parameters() if value.requires_grad}
-    return layers if len(owned) == len(set(owned)) and set(owned) == trained else None
+    if len(owned) != len(set(owned)) or set(owned) != trained:
+        return None
+    found = _signals(model, layers, inputs)
+    if found is None:
+        return None
+    # A layer's weights may also be used otherwise than by calling it.
+    few, some = tangents.rows(inputs[:_COMPARED]), _signals(model, layers, inputs[:_COMPARED]) or []
+    by_layers = sum(layer.between(layer) for layer in some)
+    slack = 1e-4 if layers[0].weight.dtype == torch.float32 else 1e-9
+    agree = np.allclose(by_layers, few @ few.T, rtol=slack, atol=slack * np.square(few).sum())
+    return found if agree else None
 
 
 def _signals(model: Any, layers: list[Any], inputs: Any) -> list[LayerSignals] | None:
+    """The signals of linear layers that are each called once; None if one is called otherwise."""
     torch = torch_itself()
     with torch.enable_grad(), _recorded(layers) as calls:
         made = _rows_of_outputs(model(inputs), len(inputs))
@@ -211,25 +196,16 @@ def _signals(model: Any, layers: list[Any], inputs: Any) -> list[LayerSignals] |
             torch.autograd.grad(made[:, output].sum(), made_of, retain_graph=True)
             for output in range(made.shape[1])
         ]
-    return [
-        LayerSignals(_entered(layer, recorded[0][0]), _stacked([of_output[place] for of_output in returned]))
-        for place, (layer, recorded) in enumerate(zip(layers, calls, strict=True))
-    ]
-
-
-def _entered(layer: Any, inputs: Any) -> FloatArray:
-    features = np.asarray(inputs.detach().cpu(), dtype=np.float64)
-    if not layer.weight.requires_grad:
-        features = features[:, :0]
-    if layer.bias is not None and layer.bias.requires_grad:
-        features = np.column_stack([features, np.ones(len(features))])
-    return features
-
-
-def _stacked(of_outputs: list[Any]) -> FloatArray:
-    """(t) gradients (n, out) as rows (n t, out)."""
-    signals = np.stack([np.asarray(each.cpu(), dtype=np.float64) for each in of_outputs], axis=1)
-    return np.ascontiguousarray(signals.reshape(-1, signals.shape[2]))
+    found = []
+    for place, (layer, recorded) in enumerate(zip(layers, calls, strict=True)):
+        entered = np.asarray(recorded[0][0].detach().cpu(), dtype=np.float64)
+        if not layer.weight.requires_grad:
+            entered = entered[:, :0]
+        if layer.bias is not None and layer.bias.requires_grad:
+            entered = np.column_stack([entered, np.ones(len(entered))])
+        gradients = [np.asarray(of_output[place].cpu(), dtype=np.float64) for of_output in returned]
+        found.append(LayerSignals(entered, np.stack(gradients, axis=1)))
+    return found
 
 
 @contextmanager
@@ -253,20 +229,8 @@ def _recorded(layers: list[Any]) -> Iterator[list[list[tuple[Any, Any]]]]:
 class TangentProblem(LeastSquares):
     """Learn y - f(x) by a change of the weights: a row per sample and output, those of a sample together.
 
-    The outputs of a network share its parameters, so that there are n t rows and one vector of parameters: row
-    t i + o is the gradient of output o at sample i.
-
-    Parameters
-    ----------
-    X : (n t, p)
-        Tangent features.
-    y : (n, t)
-        Targets less the outputs of the network.
-
-    Attributes
-    ----------
-    outputs_per_sample : int
-        t.
+    The outputs of a network share its parameters, so that X is (n t, p) for y (n, t): row t i + o is the gradient
+    of output o at sample i.
 
     >>> import numpy as np
     >>> TangentProblem(np.ones((4, 3)), np.zeros((2, 2)))
@@ -290,14 +254,6 @@ class TangentProblem(LeastSquares):
 def tangent_kernel(tangents: Tangents, inputs: Any, outputs: int, others: Any = None) -> FloatArray:
     """K = J(x) J(x')', (n t, m t), between inputs and others, or among themselves.
 
-    Parameters
-    ----------
-    tangents : Tangents
-    inputs : (n, ...)
-    outputs : int
-        t.
-    others : (m, ...), optional
-
     >>> import torch
     >>> model = torch.nn.Linear(1, 1, dtype=torch.float64)
     >>> tangent_kernel(Tangents(model), torch.tensor([[0.0], [2.0]], dtype=torch.float64), 1).tolist()
@@ -310,11 +266,7 @@ def tangent_kernel(tangents: Tangents, inputs: Any, outputs: int, others: Any = 
         for layer, other in zip(signals[1:], seen[1:], strict=True):
             kernel += layer.between(other)
         return kernel
-    return _by_blocks(tangents, inputs, outputs, others)
-
-
-def _by_blocks(tangents: Tangents, inputs: Any, outputs: int, others: Any) -> FloatArray:
-    """The kernel from gradients, of two blocks of samples at a time."""
+    # From gradients, of two blocks of samples at a time.
     against, is_own = (inputs, True) if others is None else (others, False)
     height = tangents.height(2 * outputs)
     kernel = np.empty((outputs * len(inputs), outputs * len(against)))

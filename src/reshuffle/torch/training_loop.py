@@ -208,14 +208,7 @@ def recipe(
 
 
 def _sgd_settings(optimizer: Any) -> dict[str, float]:
-    """The settings of torch.optim.SGD, which must be the same for all of its parameters.
-
-    >>> _sgd_settings(torch_itself().optim.Adam([torch_itself().zeros(3)]))
-    Traceback (most recent call last):
-    ...
-    reshuffle.errors.UnsupportedError: the optimizer must be torch.optim.SGD, whose steps are linear in the
-    gradient, but it is Adam, whose steps are not; train it, or ask about SGD.
-    """
+    """The settings of torch.optim.SGD, which must be the same for all of its parameters."""
     torch = torch_itself()
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(f"optimizer must be a torch.optim.Optimizer, but it is a {kind(optimizer)}.")
@@ -250,14 +243,7 @@ def _common(groups: list[dict[str, Any]], name: str) -> float:
 
 
 def _averages(loss: Any) -> bool:
-    """True if a squared loss is a mean over rows and outputs, False if it is a sum; None is nn.MSELoss().
-
-    >>> _averages(torch_itself().nn.CrossEntropyLoss())
-    Traceback (most recent call last):
-    ...
-    reshuffle.errors.UnsupportedError: loss must be squared, torch.nn.MSELoss or torch.nn.functional.mse_loss, but
-    it is CrossEntropyLoss: what is answered here is exact for squared loss alone.
-    """
+    """True if a squared loss is a mean over rows and outputs, False if it is a sum; None is nn.MSELoss()."""
     torch = torch_itself()
     if loss is None or loss is torch.nn.functional.mse_loss:
         return True
@@ -276,17 +262,9 @@ def _averages(loss: Any) -> bool:
 
 @dataclass(frozen=True)
 class LoaderOrder:
-    """The order in which a loader visits its samples in an epoch.
+    """The scheme of the samples of a loader, the partition of the ordered samples into batches, and their numbers.
 
-    Attributes
-    ----------
-    scheme : type of scheme
-        The scheme of the order of the samples.
-    partition : Cyclic
-        The partition of the ordered samples into batches.
-    samples : int
-    rows : int
-        Rows per sample: more than one where its outputs share their parameters.
+    A sample is several rows where its outputs share their parameters.
     """
 
     scheme: type[Scheme]
@@ -329,10 +307,10 @@ class LoaderOrder:
 
 def _loader_order(loader: Any) -> LoaderOrder:
     """The order of a torch.utils.data.DataLoader."""
-    torch = torch_itself()
-    if not isinstance(loader, torch.utils.data.DataLoader):
+    utils = torch_itself().utils.data
+    if not isinstance(loader, utils.DataLoader):
         raise TypeError(f"loader must be a torch.utils.data.DataLoader, but it is a {kind(loader)}.")
-    if isinstance(loader.dataset, torch.utils.data.IterableDataset):
+    if isinstance(loader.dataset, utils.IterableDataset):
         raise UnsupportedError(
             "the loader's dataset must have a length and be indexed, but it is an IterableDataset, whose order and "
             "length are its own affair; collect its samples in a TensorDataset."
@@ -344,36 +322,33 @@ def _loader_order(loader: Any) -> LoaderOrder:
         )
     if isinstance(cutter, (list, tuple)):
         return _listed(cutter, len(loader.dataset))
-    if type(cutter) is not torch.utils.data.BatchSampler:
+    if type(cutter) is not utils.BatchSampler:
         raise UnsupportedError(
             f"the loader's batch_sampler must be torch's own, or a list of lists of rows, but it is a "
             f"{kind(cutter)}, whose order cannot be read off; describe it by a scheme of reshuffle."
         )
-    scheme, samples = _order(cutter.sampler, len(loader.dataset))
+    sampler, samples = cutter.sampler, len(loader.dataset)
+    scheme: type[Scheme] = SampleReshuffling
+    if type(sampler) is utils.SequentialSampler:
+        scheme = Cyclic
+    elif type(sampler) is utils.SubsetRandomSampler:
+        samples = len(sampler)
+    elif type(sampler) is not utils.RandomSampler:
+        raise UnsupportedError(
+            "the loader's sampler must be a SequentialSampler, RandomSampler or SubsetRandomSampler, but it is "
+            f"a {kind(sampler)}, whose samples are not all visited alike; describe it by a scheme of reshuffle."
+        )
+    elif sampler.num_samples != samples:
+        raise UnsupportedError(
+            f"the loader's sampler must draw as many samples as there are, {samples}, but its num_samples is "
+            f"{sampler.num_samples}; an epoch is one turn of all of them."
+        )
+    elif sampler.replacement:
+        scheme = SampleWithReplacement
     cut = Cyclic(batch_size=cutter.batch_size, drop_last=bool(cutter.drop_last))
     # Refused here if there are fewer rows than a batch takes, and these are dropped.
     cut.sizes(samples)
     return LoaderOrder(scheme, cut, samples)
-
-
-def _order(sampler: Any, length: int) -> tuple[type[Scheme], int]:
-    """The scheme of a sampler, and the number of its samples."""
-    utils = torch_itself().utils.data
-    if type(sampler) is utils.SequentialSampler:
-        return Cyclic, length
-    if type(sampler) is utils.SubsetRandomSampler:
-        return SampleReshuffling, len(sampler)
-    if type(sampler) is utils.RandomSampler:
-        if sampler.num_samples != length:
-            raise UnsupportedError(
-                f"the loader's sampler must draw as many samples as there are, {length}, but its num_samples is "
-                f"{sampler.num_samples}; an epoch is one turn of all of them."
-            )
-        return (SampleWithReplacement if sampler.replacement else SampleReshuffling), length
-    raise UnsupportedError(
-        "the loader's sampler must be a SequentialSampler, RandomSampler or SubsetRandomSampler, but it is "
-        f"a {kind(sampler)}, whose samples are not all visited alike; describe it by a scheme of reshuffle."
-    )
 
 
 def _listed(batches: Any, length: int) -> LoaderOrder:

@@ -20,9 +20,8 @@ import numpy as np
 import scipy.linalg
 import scipy.special
 
-from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray
+from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray, available_bytes
 from reshuffle._budget import A_SECOND
-from reshuffle._linalg import available_bytes
 from reshuffle._progress import track
 from reshuffle.errors import BudgetError
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from reshuffle._arrays import AnyArray, FloatArray, IntArray
+from reshuffle._arrays import AnyArray, FloatArray, IntArray, available_bytes
 from reshuffle._budget import A_SECOND, CALL
-from reshuffle._linalg import available_bytes, root_mean_square, thin_qr
+from reshuffle._linalg import root_mean_square, thin_qr
 from reshuffle._progress import track
 from reshuffle._uncertainty import CONFIDENCE, MOST_GROUPS, jackknife, quantile
 from reshuffle.epoch.averaging import cavity_maps

@@ -20,9 +20,9 @@ from typing import NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import scipy.special
 
-from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._arrays import FloatArray, IntArray, available_bytes
 from reshuffle._budget import CALL, require_memory
-from reshuffle._linalg import available_bytes, each, thin_qr, workers
+from reshuffle._linalg import each, thin_qr, workers
 from reshuffle._progress import track
 from reshuffle.epoch.epoch_map import MeanMap
 from reshuffle.errors import BudgetError

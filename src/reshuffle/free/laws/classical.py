@@ -124,9 +124,14 @@ class FreeMeixner(Law):
 
 
 class MarchenkoPastur(FreeMeixner):
-    """The limiting law of ``variance X'X/n`` for n x p white X with ``p/n -> ratio``.
+    r"""The limiting law of ``variance X'X/n`` for n x p white X with ``p/n -> ratio``.
 
-    ``G(z) = 2/(z - v(1 - r) + S)``, edges ``v (1 -+ sqrt r)^2``, an atom ``1 - 1/r`` at 0 when r > 1.
+    With ratio r, variance v and edges a, b it has an atom 1 - 1/r at 0 when r > 1, and
+
+    .. math::
+        G(z) = \frac{2}{z - v(1 - r) + \sqrt{z - a}\sqrt{z - b}}, \qquad
+        \rho(x) = \frac{\sqrt{(b - x)(x - a)}}{2\pi r v x}, \\ a, b = v (1 \mp \sqrt r)^2 .
+
     Source: Marchenko and Pastur (1967). For how ``ratio`` and the ``aspect`` of a problem with batches differ, see
     "Aspect and ratio" in docs/asymptotics.md.
 
@@ -185,10 +190,13 @@ class FreePoisson(FreeMeixner):
 
 
 class Semicircle(FreeMeixner):
-    """The semicircle law, density ``sqrt(4 v - (t - m)^2) / (2 pi v)``.
+    r"""The semicircle law with mean m and variance v.
 
-    ``G(z) = 2/(z - m + sqrt(z - m - 2 sqrt v) sqrt(z - m + 2 sqrt v))``, ``R(g) = m + v g``, with variance v and
-    mean m. Source: Wigner (1955).
+    .. math::
+        \rho(x) = \frac{\sqrt{4 v - (x - m)^2}}{2 \pi v}, \qquad R(g) = m + v g, \\
+        G(z) = \frac{2}{z - m + \sqrt{z - m - 2 \sqrt v}\, \sqrt{z - m + 2 \sqrt v}} .
+
+    Source: Wigner (1955).
 
     >>> Semicircle(variance=1.0).moments(6).tolist()
     [0.0, 1.0, 0.0, 2.0, 0.0, 5.0]
