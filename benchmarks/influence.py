@@ -71,7 +71,8 @@ def main() -> None:
         print(f"{name}: influence {taken:.2f} s ({taken / loo:.1f} times leave-one-out, {found.method})")
         scaled = of_refits * len(X) / len(some)
         print(
-            f"  seconds: refits of all rows {scaled:.1f}, influence function {of_classical:.4f}, TracIn {of_traced:.3f}"
+            f"  seconds: refits of all rows {scaled:.1f}, influence function {of_classical:.4f}, "
+            f"TracIn {of_traced:.3f}"
         )
         for place, epoch in enumerate(EPOCHS):
             truth = refits[place].ravel()

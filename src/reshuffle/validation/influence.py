@@ -111,13 +111,13 @@ class LeftOutParameters:
         require_memory(16.0 * math.prod(shape), f"{question} of {len(rows)} rows", hint)
         self._left_out = RowsLeftOut(run, keeps_changes=True)
         self.result = self._left_out.ask(epochs, rows)
-        self._formula = self._left_out.formula(self.result.method)
+        self._formula = self._left_out.taken
         self._lost = run.has_diverged(self.when)
         self._finite = np.where(self._lost, 0.0, self.when)
         self.changes = np.zeros(shape)
         if not self._finite.any():
             return
-        parts = self._left_out.changes(self._finite, rows, self.result.method)
+        parts = self._left_out.changes(self._finite, rows)
         if parts is None:
             raise UnsupportedError(
                 f"{question} has no formula for {run!r}, and runs without each of {len(rows)} rows cost more than "

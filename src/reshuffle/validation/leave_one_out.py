@@ -171,8 +171,9 @@ class RowsLeftOut:
         # A mean iterate that diverges is known to few digits while it has not grown far.
         self.run = run if run.divergence is None else run.relaxed
         self.run.divergence = run.divergence
-        # Of refits, if wanted: changes of the parameters (epochs, r, t) by row, in the row space.
-        self._changes: dict[int, FloatArray] | None = {} if keeps_changes else None
+        # The formula of the last answer; of refits, if wanted, changes of the parameters (epochs, r, t) by row.
+        self.taken: Formula | None = None
+        self._keeps_changes, self._changes = keeps_changes, dict[int, FloatArray]()
         size = run.scheme.rows_per_unit
         if run.problem.n == size:
             raise ValueError(
@@ -220,45 +221,46 @@ class RowsLeftOut:
         """
         if not epochs.any():
             return self._at_start(epochs, chosen)
-        found: list[LeaveOneOut] = []
+        found: list[tuple[LeaveOneOut, Formula]] = []
         for formula in self._formulas:
             given = self._by_formula(epochs, chosen, formula)
             if given is None:
                 continue
+            self.taken = formula
             enough = np.inf if formula.is_preferred else _OF_STANDARD_ERROR * given.standard_error
             is_known = np.isfinite(given.error) & (given.error <= enough)
             if (is_known | np.isinf(given.mean_square)).all():
                 return given
-            found.append(given)
+            found.append((given, formula))
         with np.errstate(invalid="ignore"):
-            sizes = [np.max(given.error / given.standard_error, initial=0.0) for given in found]
+            sizes = [np.max(given.error / given.standard_error, initial=0.0) for given, _ in found]
         leads = not self.run.recipe.momentum and self.run.scheme.unit is Unit.SAMPLE
         maps = (formula.rows for formula in self._formulas if isinstance(formula.rows, LeftOutRows))
         if found and (leads or np.isfinite(sizes).any() or any(each.modes.largest > 1 for each in maps)):
-            return found[int(np.argmin(np.nan_to_num(sizes, nan=np.inf)))]
+            best, self.taken = found[int(np.argmin(np.nan_to_num(sizes, nan=np.inf)))]
+            return best
+        self.taken = None
         # Before ten runs, a second more is spent on finding out whether there is anything to compute.
         if self.run.divergence is None and (growth := self.run.screened(A_SECOND)) is not None:
             self.run.divergence = growth
             return RowsLeftOut(self.run, self.centred).ask(epochs, chosen)
         return self._by_runs(epochs, chosen)
 
-    def changes(
-        self, epochs: FloatArray, rows: IntArray, method: str
-    ) -> Iterator[tuple[IntArray, FloatArray]] | None:
-        """Rows, some at a time, and b_i - b (epochs, rows, r, t) by the method of an answer, if it has them."""
-        if method == "refits" and self._changes is not None:
-            return iter([(rows, np.stack([self._changes[row] for row in rows.tolist()], axis=1))])
-        formula = self.formula(method)
-        return None if formula is None else self.changes_by(formula, formula.rows, epochs, rows)
+    def changes(self, epochs: FloatArray, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray]] | None:
+        """Rows, some at a time, and b_i - b (epochs, rows, r, t) of the last answer; None of folds.
 
-    def formula(self, method: str) -> Formula | None:
-        """The formula of that name."""
-        return next((each for each in self._formulas if each.name == method), None)
+        In the coordinates of the formula, or those of the row space.
+        """
+        if self.taken is not None:
+            return self.changes_by(self.taken, self.taken.rows, epochs, rows)
+        if not self._changes:
+            return None
+        return iter([(rows, np.stack([self._changes[row] for row in rows.tolist()], axis=1))])
 
     def changes_by(
         self, formula: Formula, source: LeavesOut, epochs: FloatArray, rows: IntArray
     ) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Rows, some at a time, and b_i - b (epochs, rows, r, t), in the coordinates of the formula."""
+        """Rows, some at a time, and b_i - b (epochs, rows, r, t) by one of the sources of a formula."""
         units, unit = np.unique(rows // formula.unit), formula.unit
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             for found, parts in source.answers(units, epochs, self._converges(epochs, source), changes=True):
@@ -419,7 +421,8 @@ class RowsLeftOut:
         """Run by run if that is exact and affordable, otherwise fold by fold; samples are left out as a whole."""
         run, problem, size = self.run, self._problem, self.run.scheme.rows_per_unit
         samples, count = np.unique(rows // size), problem.n // size
-        if self._refits_are_affordable(len(samples)):
+        one_by_one = self._refits_are_affordable(len(samples))
+        if one_by_one:
             groups, method = [rows_of(np.array([sample]), size) for sample in samples], "refits"
         else:
             shuffled = np.random.default_rng(run.accuracy.seed).permutation(count)
@@ -432,7 +435,7 @@ class RowsLeftOut:
         def predicted(group: IntArray, requested: IntArray) -> FloatArray:
             seen = _centred_by_others(problem, group) if self.centred else problem
             alone = run.on(seen.without(group), budget=budget)
-            if self._changes is not None:
+            if one_by_one and self._keeps_changes:
                 with np.errstate(invalid="ignore"):
                     apart = alone.iterate(predictions.when) - run.iterate(predictions.when)
                     flat = apart.reshape(len(apart), problem.p, -1)
