@@ -39,8 +39,6 @@ _VISITS, _VISITS_OF_ENDS = 30, 2_000
 """Evaluations that a point off the axis takes, and as many as the search for both ends of the spectrum costs."""
 _SHARE = 0.4
 """Share of the expected cost of single points, and of the budget, that series around intervals may cost."""
-_FOREVER = 2.0**53
-"""Epochs after which the last mode has decayed."""
 _POINTWISE = 20
 """Unknowns, those of four batches, up to which single points on the axis are solved one by one, to all digits."""
 _LOOKING = 4
@@ -319,10 +317,6 @@ class BatchLaw(EpochLaw):
         """The law as quadrature panels."""
         return self._structure[1]
 
-    def _limiting_noise(self) -> float:
-        x, weights = self.grid.rule(_FOREVER)
-        return float(weights[2] @ x**-2)
-
 
 class FullBatchLaw(EpochLaw):
     """The limiting law of alpha W for isotropic Gaussian data, p/n -> aspect (Section 3.3.2).
@@ -365,9 +359,6 @@ class FullBatchLaw(EpochLaw):
         # (z G - 1)/alpha = G / (1 - alpha aspect G) keeps its digits far out.
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.array([g, g, g / (1 - self.alpha * self.aspect * g)])
-
-    def _limiting_noise(self) -> float:
-        return 1 / (self.alpha**2 * (1 - self.aspect))
 
     def _density(self, t: Real) -> Real:
         return self.marchenko_pastur.density(t)

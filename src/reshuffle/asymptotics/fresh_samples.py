@@ -290,25 +290,13 @@ def coupled_rates(rates: FloatArray, gains: FloatArray, start: FloatArray) -> tu
     >>> bool(np.allclose(np.sort(np.linalg.eigvals(matrix)), x) and np.isclose(u.sum(), 7.0))
     True
     """
-    return secular_modes(rates, gains, start, np.ones(len(rates)))[:3]
-
-
-def secular_modes(
-    rates: FloatArray, gains: FloatArray, start: FloatArray, sight: FloatArray
-) -> tuple[FloatArray, ...]:
-    """x, u and w of `coupled_rates`, and the part of mode i in sum_j sight_j r_j per unit of sum_j r_j.
-
-    That is the mean of `sight` over the mode, sum_j sight_j gains_j/(rates_j - x_i), for this sum is one for
-    sight = 1. Entries of equal rate must have equal sight.
-    """
-    poles, first, place = np.unique(rates, return_index=True, return_inverse=True)
+    poles, place = np.unique(rates, return_inverse=True)
     together: FloatArray = np.bincount(place, gains).astype(np.float64)
     started: FloatArray = np.bincount(place, start).astype(np.float64)
     origin, offset = _roots(poles, together)
     distances = (poles - origin[:, np.newaxis]) - offset[:, np.newaxis]
     noise = 1 / (together / distances / distances).sum(axis=1)
-    seen = (sight[first] * together / distances).sum(axis=1)
-    return origin + offset, noise * (started / distances).sum(axis=1), noise, seen
+    return origin + offset, noise * (started / distances).sum(axis=1), noise
 
 
 def _roots(poles: FloatArray, gains: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -4,13 +4,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import log1p
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
-from reshuffle._linalg import power_and_sum
 from reshuffle.asymptotics.batch_law import BatchLaw, batch_spectrum
 from reshuffle.asymptotics.contour import Contour, SpectralRisk
 from reshuffle.asymptotics.epoch_law import EpochLaw
@@ -104,6 +105,7 @@ class ContourCurve:
     integrates every epoch up to k. The limit has a pole at zero, and a circle through it.
     """
 
+    error_kind: ClassVar[ErrorKind] = "exact"
     law: EpochLaw
 
     @cached_property
@@ -144,8 +146,8 @@ class ContourCurve:
         low, high = self.ends
         return max(abs(1 - low), abs(1 - high))
 
-    def parts(self, epochs: FloatArray, noisy: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Bias, cross term and variance after epochs (k,); if not noisy, the bias with all its digits."""
+    def parts(self, epochs: FloatArray, noisy: bool) -> FloatArray:
+        """Bias, cross term and variance after epochs (k,), as (3, k); without noise the bias has all its digits."""
         risk = self.around(float(epochs.max()), closely=not noisy)
         growth = max(0.0, math.log(self.rate)) if noisy else math.log(max(self.rate, 1e-300))
         bias, cross, variance = np.zeros((3, len(epochs)))
@@ -160,7 +162,12 @@ class ContourCurve:
         if self.law.population.source_is_even or not risk.counted_twice:
             # With zero inside, the bias has the cross term too, which may be negative.
             bias = np.maximum(bias, 0.0)
-        return bias, cross, np.maximum(variance, 0.0)
+        return np.array([bias, cross, np.maximum(variance, 0.0)])
+
+    def parts_and_errors(self, epochs: FloatArray, noisy: bool) -> tuple[FloatArray, FloatArray]:
+        """The parts after epochs (k,), and the error of each, (3, k)."""
+        parts = self.parts(epochs, noisy)
+        return parts, np.zeros(parts.shape)
 
     def converging_parts(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bias, cross term and frozen risk together, and the variance, after few epochs (k,).
@@ -178,17 +185,18 @@ class ContourCurve:
 
     def _functions(self, z: Complex, epochs: FloatArray, growth: float) -> tuple[Complex, Complex]:
         """(1 - z)^k and alpha (1 - (1 - z)^k)/z over exp(growth k), without which they may overflow."""
-        powers = np.outer(epochs, np.log(1 - z) - growth)
+        # numpy's logarithm of complex 1 - z has no digits of a small z: 6e-8 of a variance after 1e6 epochs.
+        powers = np.outer(epochs, log1p(-z) - growth)
         if growth:
             decay = np.exp(powers)
             return decay, self.law.alpha * (np.exp(-growth * epochs)[:, np.newaxis] - decay) / z
         return np.exp(powers), -self.law.alpha * np.expm1(powers) / z
 
-    def limiting_variance(self) -> float:
-        """The variance after infinitely many epochs, where they converge and the spectrum starts above zero."""
+    def limit_and_error(self) -> tuple[float, float]:
+        """The variance after infinitely many epochs, where it is finite, and its error."""
         risk = self.around(math.inf)
         drift = (self.law.alpha / risk.points)[np.newaxis]
-        return float(risk.variance(drift)[0])
+        return float(risk.variance(drift)[0]), 0.0
 
     def best_epoch(self, signal: float, noise: float) -> BestEpoch:
         """The epoch with the smallest risk, with proof where the end of the curve is known."""
@@ -197,7 +205,7 @@ class ContourCurve:
         def risk(epochs: FloatArray) -> FloatArray:
             bias, cross, variance = self.parts(epochs, noisy=True)
             with np.errstate(over="ignore", invalid="ignore"):
-                return frozen + signal**2 * (bias + cross) + noise**2 * variance
+                return np.asarray(frozen + signal**2 * (bias + cross) + noise**2 * variance)
 
         last, after = self._horizon(signal, noise, frozen)
         return best_epoch(risk, self.bend(last, signal, noise), last, after)
@@ -207,7 +215,7 @@ class ContourCurve:
         low, high = self.ends
         if low > 0 and high < 2:
             last = _power_of_two(_FADED / -math.log(max(self.rate, 1e-300)))
-            return last, frozen + noise**2 * self.limiting_variance()
+            return last, frozen + noise**2 * self.limit_and_error()[0]
         if not (low < 0 or high > 2):
             return (
                 self._hard_edge_horizon(signal, noise, frozen) if low == 0 and noise else (2.0**30, math.nan)
@@ -238,7 +246,7 @@ class ContourCurve:
         """A bound of the second derivative of the risk in k up to `last`: that of each term."""
         risk, alpha = self.around(last), self.law.alpha
         z = risk.points
-        logs = np.log(1 - z)
+        logs = log1p(-z)
         size = np.abs(logs)
 
         def bound(low: FloatArray, high: FloatArray) -> FloatArray:
@@ -271,6 +279,8 @@ class ManyBatches(ContourCurve):
     order. A polynomial in 1/B goes through few numbers of batches; its distance to the one that leaves out the
     fewest batches is its error.
     """
+
+    error_kind: ClassVar[ErrorKind] = "estimate"
 
     @cached_property
     def _curves(self) -> list[ContourCurve]:
@@ -308,28 +318,22 @@ class ManyBatches(ContourCurve):
 
     def parts_and_errors(self, epochs: FloatArray, noisy: bool) -> tuple[FloatArray, FloatArray]:
         """Bias, cross term and variance after epochs (k,), and the error of each, (3, k)."""
-        return self._expanded([np.array(curve.parts(epochs, noisy)) for curve in self._curves])
+        return self._expanded([curve.parts(epochs, noisy) for curve in self._curves])
 
-    def parts(self, epochs: FloatArray, noisy: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Bias, cross term and variance after epochs (k,)."""
-        bias, cross, variance = self.parts_and_errors(epochs, noisy)[0]
-        return bias, cross, variance
+    def parts(self, epochs: FloatArray, noisy: bool) -> FloatArray:
+        """Bias, cross term and variance after epochs (k,), as (3, k)."""
+        return self.parts_and_errors(epochs, noisy)[0]
 
     def converging_parts(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bias, cross term and frozen risk together, and the variance, after few epochs (k,)."""
-        bias, variance = self._expanded([np.array(curve.converging_parts(epochs)) for curve in self._curves])[
-            0
-        ]
+        parts = [np.array(curve.converging_parts(epochs)) for curve in self._curves]
+        bias, variance = self._expanded(parts)[0]
         return bias, variance
 
     def limit_and_error(self) -> tuple[float, float]:
         """The variance after infinitely many epochs, and its error."""
-        value, error = self._expanded([np.array(curve.limiting_variance()) for curve in self._curves])
+        value, error = self._expanded([np.array(curve.limit_and_error()[0]) for curve in self._curves])
         return float(value), float(error)
-
-    def limiting_variance(self) -> float:
-        """The variance after infinitely many epochs."""
-        return self.limit_and_error()[0]
 
     def bend(self, last: float, signal: float, noise: float) -> Bend:
         """A bound of the second derivative of the polynomial."""
@@ -344,10 +348,6 @@ def contour_curve(law: EpochLaw) -> ContourCurve:
 
 def _power_of_two(number: float) -> float:
     return 2.0 ** math.ceil(math.log2(min(max(number, 2.0), _LAST)))
-
-
-_CHUNK = 1 << 20
-"""Entries of (epochs, points) arrays that are worked on at a time."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -406,8 +406,8 @@ class LearningCurve:
             + \text{noise}^2\, \text{aspect}\, \alpha^2 \int \Big(\sum_{j<k} (1 - x)^j\Big)^2 d\mu_M
 
     for an initial error of length `signal` in a direction that knows nothing of the data, and Sigma = I. For other
-    Sigma the second term is an integral over two spectral variables: see `CrossVariance`. Made by
-    `learning_curve`; `spectrum` is the law of alpha Z.
+    Sigma the second term is an integral over two spectral variables. All are sums over a contour around the
+    spectrum. Made by `learning_curve`; `spectrum` is the law of alpha Z.
     """
 
     spectrum: EpochLaw
@@ -440,109 +440,58 @@ class LearningCurve:
         """The risk and its parts after each of the given epochs; `epochs` has any shape and may hold math.inf."""
         clock = _arrays.epochs(epochs)
         flat = clock.ravel()
-        bias, cross, variance = np.zeros((3, len(flat)))
         forever = np.isinf(flat)
+        parts, errors = np.zeros((2, 3, len(flat)))
         if not forever.all():
-            bias[~forever], cross[~forever], variance[~forever] = self._integrals(flat[~forever])
+            found = self._contours.parts_and_errors(flat[~forever], noisy=self.noise > 0)
+            parts[:, ~forever], errors[:, ~forever] = found
         if forever.any():
-            bias[forever], variance[forever] = self._limit_integrals()
+            bias, variance, error = self._limit_and_error()
+            parts[0, forever], parts[2, forever], errors[2, forever] = bias, variance, error
+        sizes = np.array([[self.signal], [self.signal], [self.noise]])
+        with np.errstate(over="ignore", invalid="ignore"):
+            # The square of a size by itself may be 0 or infinite where its product with the rest is not.
+            parts = np.where(sizes > 0, np.sign(parts) * (sizes * np.sqrt(np.abs(parts))) ** 2, 0.0)
+            error = (np.where(sizes > 0, sizes * np.sqrt(errors), 0.0) ** 2).sum(axis=0)
+        bias, cross, variance = parts.reshape(3, *clock.shape)
         return LimitingRisk(
             clock,
             np.full(clock.shape, self.frozen),
-            bias.reshape(clock.shape),
-            cross.reshape(clock.shape),
-            variance.reshape(clock.shape),
-            self._errors(flat).reshape(clock.shape),
-            error_kind="estimate" if isinstance(self._contours, ManyBatches) else "exact",
+            bias,
+            cross,
+            variance,
+            error.reshape(clock.shape),
+            error_kind=self._contours.error_kind,
             diverges=self.stability.diverges,
         )
-
-    def _errors(self, epochs: FloatArray) -> FloatArray:
-        """The error of the risk after epochs (k,), where many batches are expanded."""
-        errors = np.zeros(len(epochs))
-        curve, forever = self._contours, np.isinf(epochs)
-        if isinstance(curve, ManyBatches):
-            if not forever.all():
-                sizes = np.array([self.signal, self.signal, self.noise]) ** 2
-                errors[~forever] = sizes @ curve.parts_and_errors(epochs[~forever], self.noise > 0)[1]
-            known = self.spectrum.population.is_isotropic and self.spectrum.aspect >= 1
-            if forever.any() and self.noise and self.converges and not known:
-                errors[forever] = self.noise**2 * curve.limit_and_error()[1]
-        return errors
 
     @cached_property
     def _contours(self) -> ContourCurve:
         """The curve as sums over contours."""
         return contour_curve(self.spectrum)
 
-    @property
-    def _is_closed(self) -> bool:
-        """True if the density has a closed form: integrals over it have all digits, next to a hard edge too.
-
-        At p = n contours lose some there: 6e-8 of the variance after 1e6 epochs, by comparison with mpmath.
-        """
-        return not isinstance(self.spectrum, BatchLaw)
-
-    def _integrals(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Bias, cross term and variance after finitely many epochs."""
-        if not self._is_closed:
-            parts = self._contours.parts(epochs, noisy=self.noise > 0)
-            with np.errstate(over="ignore"):
-                # The square of a size by itself may be 0 or infinite where its product with the rest is not.
-                sizes = self.signal, self.signal, self.noise
-                roots = [size * np.sqrt(np.abs(part)) for size, part in zip(sizes, parts, strict=True)]
-                bias, cross, variance = (
-                    np.sign(part) * root**2 for part, root in zip(parts, roots, strict=True)
-                )
-            return bias, cross, variance
-        x, weights = self.spectrum.grid.rule(float(epochs.max()))
-        bias, variance = np.zeros(len(epochs)), np.zeros(len(epochs))
-        height = max(1, _CHUNK // len(x))
-        for start in range(0, len(epochs), height):
-            part = slice(start, start + height)
-            decay, drift = power_and_sum(x, epochs[part])
-            bias[part] = self._sum(decay, self.signal**2 * weights[1])
-            variance[part] = self._sum(drift, self._price * weights[2])
-        return bias, np.zeros(len(epochs)), variance
-
-    def _limit_integrals(self) -> tuple[float, float]:
-        """Bias and variance after infinitely many epochs."""
-        diverges = not self.converges
-        bias = math.inf if diverges and self.signal else 0.0
+    def _limit_and_error(self) -> tuple[float, float, float]:
+        """Bias and variance after infinitely many epochs, for unit signal and noise; the error of the variance."""
+        law, low = self.spectrum, self._contours.ends[0]
+        if not self.converges:
+            return math.inf, math.inf, 0.0
         if not self.noise:
-            return bias, 0.0
-        if diverges or self._contours.ends[0] == 0:
-            self._require_hard_edge()
-            return bias, math.inf
-        law = self.spectrum
+            return 0.0, 0.0, 0.0
+        ratio = law.aspect * (1 - law.population.null)
+        if low == 0:
+            if ratio != 1:
+                raise ConvergenceError(
+                    f"the spectrum of {law!r} starts closer to zero than 1e-11 of its size, and with it the"
+                    " limiting risk is not resolved; ask for finitely many epochs, or for an aspect farther from 1"
+                )
+            return 0.0, math.inf, 0.0
         if law.population.is_isotropic and law.aspect > 1:
             # Overparameterized descent ends in the minimum-norm solution, whatever the batches.
-            return bias, self.noise**2 / (law.aspect - 1)
-        if not self._is_closed:
-            with np.errstate(over="ignore"):
-                return bias, float((self.noise * np.sqrt(self._contours.limiting_variance())) ** 2)
-        return bias, self._price * self.spectrum.limiting_noise()
-
-    def _require_hard_edge(self) -> None:
-        """Raise if the spectrum is taken to start at zero only because its lower end is not resolved."""
-        law = self.spectrum
-        if self._contours.ends[0] == 0 and law.aspect * (1 - law.population.null) != 1:
-            raise ConvergenceError(
-                f"the spectrum of {law!r} starts closer to zero than 1e-11 of its size, and with it the limiting"
-                " risk is not resolved; ask for finitely many epochs, or for an aspect farther from 1"
-            )
-
-    @staticmethod
-    def _sum(factors: FloatArray, weights: FloatArray) -> FloatArray:
-        seen = weights > 0
-        with np.errstate(over="ignore"):
-            return np.asarray(np.einsum("kx,kx,x->k", factors[:, seen], factors[:, seen], weights[seen]))
-
-    @property
-    def _price(self) -> float:
-        """The factor of the squared drift of the noise, for Sigma a multiple of the identity."""
-        law = self.spectrum
-        return self.noise**2 * law.aspect * law.alpha**2 * float(law.population.eigenvalues[0])
+            return 0.0, 1 / (law.aspect - 1), 0.0
+        if law.batches == 1 and ratio < 1:
+            # That of least squares, whatever Sigma; contours lose 2e-8 of it at 1 - ratio = 1e-6.
+            return 0.0, ratio / (1 - ratio), 0.0
+        return 0.0, *self._contours.limit_and_error()
 
     def limit(self) -> LimitingRisk:
         """The risk after infinitely many epochs."""
@@ -555,14 +504,9 @@ class LearningCurve:
             # Without noise the risk decreases to its frozen part, and reaches it only in the limit.
             return BestEpoch(math.inf, self.frozen, 0.0)
         found = self._contours.best_epoch(self.signal, self.noise)
-        if isinstance(self._contours, ManyBatches):
-            error = float(self._errors(np.array([found.epoch]))[0])
-            return replace(found, risk_error=error, error_kind="estimate")
-        if not self._is_closed:
-            return found
-        exact = float(self.risk(found.epoch).total)
-        missed = abs(exact - found.risk) if abs(exact - found.risk) > _TOLERANCE * exact else 0.0
-        return replace(found, risk=exact, error=found.error + missed)
+        return replace(
+            found, risk_error=float(self.risk(found.epoch).error), error_kind=self._contours.error_kind
+        )
 
 
 def learning_curve(

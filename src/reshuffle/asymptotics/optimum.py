@@ -202,10 +202,14 @@ class Flow:
         return np.outer(times / self.setting.alpha, self._contour.points)
 
     def risk(self, times: FloatArray) -> FloatArray:
-        """The risk of flow after times (k,)."""
-        x = self._exponents(times)
-        drift = -self.setting.alpha * np.expm1(-x) / self._contour.points
-        return self.setting.total(self._contour, np.exp(-x), drift)
+        """The risk of flow after times (k,), which may be infinite."""
+        setting, forever = self.setting, np.isinf(times)
+        x = self._exponents(np.minimum(times, longest_time(setting) * setting.alpha))
+        decay = np.where(forever[:, np.newaxis], 0.0, np.exp(-x))
+        risk = setting.total(self._contour, decay, -setting.alpha * np.expm1(-x) / self._contour.points)
+        # Where the spectrum starts at zero, flow never ends.
+        grows = forever & (setting.noise > 0 and setting.full_batch.ends[0] == 0)
+        return np.where(grows, math.inf, np.maximum(risk, 0.0))
 
     def averaged_risk(self, times: FloatArray) -> FloatArray:
         """The risk of the mean of flow over [0, t], t (k,)."""

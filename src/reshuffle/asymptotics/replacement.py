@@ -13,13 +13,19 @@ from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.asymptotics import spectra
 from reshuffle.asymptotics.batch_law import batch_spectrum
+from reshuffle.asymptotics.contour import Contour, symmetric_sum
 from reshuffle.asymptotics.epoch_law import EpochLaw
-from reshuffle.asymptotics.fresh_samples import secular_modes
+from reshuffle.asymptotics.optimum import Flow, Setting
 from reshuffle.asymptotics.spectra import Covariance
+from reshuffle.free.checks import Complex
 from reshuffle.run.expected_risk import ExpectedRisk
 
-_RESOLVED = 1e6
-"""Epochs, times alpha times the largest eigenvalue, up to which the spectrum near zero is resolved."""
+_GROWTH = 3.0
+"""Largest logarithm of the slowest mode, relative to its decay, on the circle around a contour."""
+_OVER = 750.0
+"""Logarithm of what the slowest mode has fallen or grown by when nothing, or no number, is left of it."""
+_BELOW = 1 - 1e-9
+"""Just below the lower end of the spectrum, relative to it."""
 
 
 @dataclass(frozen=True)
@@ -42,15 +48,6 @@ class ReplacementStability:
 
 
 @dataclass(frozen=True, eq=False)
-class _Flow:
-    """Nodes of the spectrum of W with their weights, in units of one epoch of training."""
-
-    rates: FloatArray
-    law: FloatArray
-    signal: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
 class ReplacementCurve:
     r"""Expected risk and training loss of a run on batches drawn with replacement, for p/n -> aspect.
 
@@ -65,8 +62,11 @@ class ReplacementCurve:
         \text{spread}(t) = \text{aspect}\, \alpha \int_0^t K_\Sigma(t - u) \rho(u)\, du, \qquad
         K_\Sigma(t) = \int x e^{-2 x t}\, d\mu_\Sigma(x).
 
-    Nothing depends on the number m of rows of a batch, as long as it is fixed and each is visited with the step
-    alpha m / n. Made by `replacement_curve`. Source: Paquette, Lee, Pedregosa and Paquette (2021), for m = 1.
+    The Laplace transforms of all of these at -2z are rational functions of z and of the Cauchy transforms of mu and
+    mu_Sigma there: rho and the spread are sums of e^(-2 z t) over a contour around the spectrum and the one pole,
+    at which the feedback is one. Nothing depends on the number m of rows of a batch, as long as it is fixed and
+    each is visited with the step alpha m / n. Made by `replacement_curve`. Source: Paquette, Lee, Pedregosa and
+    Paquette (2021), for m = 1.
 
     Attributes
     ----------
@@ -104,102 +104,92 @@ class ReplacementCurve:
         """The residuals that no parameters remove: noise^2 (n - rank)/n."""
         return self.noise**2 * max(0.0, 1 - self.spectrum.aspect * (1 - self.spectrum.frozen[0]))
 
-    @cached_property
-    def _flow(self) -> _Flow:
-        scale = self.alpha / self.spectrum.alpha
-        x, weights = self.spectrum.grid.rule(_RESOLVED)
-        seen = (weights[0] > 0) & (x > 0)
-        return _Flow(scale * x[seen], weights[0, seen], np.maximum(weights[1, seen], 0.0))
-
-    @cached_property
-    def _modes(self) -> tuple[FloatArray, ...]:
-        """Decay rates of the coupled modes, weights of start and floor in the residuals, and risk per residual."""
-        flow, aspect = self._flow, self.spectrum.aspect
-        gains = aspect * flow.law * flow.rates**2
-        # The risk of a mode per unit of its residuals.
-        sight = self.alpha * flow.signal / (flow.law * flow.rates)
-        return secular_modes(2 * flow.rates, gains, self._start, sight)
-
     @property
-    def _start(self) -> FloatArray:
-        """The initial mean squares of the residuals that decay with each node."""
-        flow, aspect = self._flow, self.spectrum.aspect
-        return (self.signal**2 * flow.rates / self.alpha + self.noise**2 * aspect) * flow.law
+    def _scale(self) -> float:
+        """The rate per epoch of a mode at one, in units of `spectrum`."""
+        return self.alpha / self.spectrum.alpha
+
+    def _open_loop(self, z: Complex, law: Complex) -> Complex:
+        """1 - aspect K(z), K the Laplace transform of the kernel, with `law` the Cauchy transform at z."""
+        population, unit = self.spectrum.population, self.spectrum.alpha
+        mean = unit * float(population.weights @ population.eigenvalues)
+        return np.asarray(1 + self.spectrum.aspect * self._scale / 2 * (z * z * law - z - mean))
+
+    @cached_property
+    def _slowest(self) -> float:
+        """The slowest mode: where the feedback is one if that is below the spectrum, or else its lower end."""
+        low, high = self.spectrum.ends
+
+        def excess(x: float) -> float:
+            return float(self._open_loop(np.array(x + 0j), self.spectrum.transforms(x)[0]).real)
+
+        if not self.converges:
+            far = self.spectrum.aspect * self._scale * high**2 * (1 + math.sqrt(self.spectrum.aspect)) ** 2
+            return float(scipy.optimize.brentq(excess, -max(far, high), 0.0, xtol=1e-300, rtol=1e-14))
+        if low > 0 and excess(_BELOW * low) < 0:
+            low = float(scipy.optimize.brentq(excess, 0.0, _BELOW * low, xtol=1e-300, rtol=1e-14))
+        return low
+
+    def _along(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The mean square of the residuals, and the spread, after finite epochs (k,)."""
+        law, scale = self.spectrum, 2 * self._scale
+        start = min(self._slowest, 0.0) if self._floor else self._slowest
+        times = np.minimum(epochs, _OVER / (scale * abs(start)) if start else math.inf)
+        left = start - _GROWTH / (scale * max(float(times.max(initial=0.0)), 1 / scale))
+        right = law.ends[1] + 1.0
+        contour = Contour.between(start, law.ends[1], (left + right) / 2, (right - left) / 2)
+        z = contour.points
+        g, signal, _ = law.outside(z)
+        forcing = self.signal**2 / law.alpha * (z * g - 1) + self.noise**2 * law.aspect * (
+            g - law.frozen[0] / z
+        )
+        residuals = (forcing + self._floor / z) / self._open_loop(z, g)
+        population = law.population
+        sigma = float(population.weights @ population.eigenvalues)
+        spread = -law.aspect * self.alpha / 2 * (z * signal - sigma) * residuals
+        with np.errstate(over="ignore", invalid="ignore"):
+            powers = np.exp(-scale * np.outer(times, z - start))
+            size = np.exp(-scale * start * times)
+            found = [size * symmetric_sum(contour.weights * one, powers) for one in (residuals, spread)]
+        loss, spread = (np.where(np.isnan(one), np.inf, np.maximum(one, 0.0)) for one in found)
+        return loss, np.where(epochs == 0, 0.0, spread)
+
+    def _answer(self, epochs: ArrayLike, which: int, limit: float) -> FloatArray:
+        clock = _arrays.epochs(epochs)
+        flat = clock.ravel()
+        found = np.full(len(flat), limit if self.converges else math.inf)
+        finite = np.isfinite(flat)
+        found[finite] = self._along(flat[finite])[which]
+        return found.reshape(clock.shape)
 
     def training_loss(self, epochs: ArrayLike) -> FloatArray:
         """The expected mean square of the residuals of a run, of the shape of `epochs`."""
-        clock = _arrays.epochs(epochs)
-        flat = clock.ravel()
-        rates, start, floor, _ = self._modes
-        decay, drift = _decay_and_drift(rates, flat)
-        with np.errstate(over="ignore", invalid="ignore"):
-            loss = decay @ start + self._floor * (1 + drift @ floor)
-        limit = self._floor / (1 - self.stability.kappa) if self.converges else math.inf
-        return np.where(np.isinf(flat), limit, _grown(loss)).reshape(clock.shape)
+        return self._answer(epochs, 0, self._floor / (1 - self.stability.kappa))
 
     def spread(self, epochs: ArrayLike) -> FloatArray:
         """The expected risk of a run less the risk of the mean iterate, of the shape of `epochs`."""
-        clock = _arrays.epochs(epochs)
-        flat = clock.ravel()
-        flow = self._flow
-        rates, start, floor, sight = self._modes
-        decay, drift = _decay_and_drift(rates, flat)
-        own, _ = _decay_and_drift(2 * flow.rates, flat)
-        alone = self.alpha * flow.signal / (flow.law * flow.rates) * self._start
-        with np.errstate(over="ignore", invalid="ignore"):
-            spread = decay @ (sight * start) - own @ alone + self._floor * (drift @ (sight * floor))
         kappa = self.stability.kappa
-        limit = self._floor * kappa / (1 - kappa) if self.converges else math.inf
-        found = np.where(np.isinf(flat), limit, np.maximum(_grown(spread), 0.0))
-        return np.where(flat == 0, 0.0, found).reshape(clock.shape)
+        return self._answer(epochs, 1, self._floor * kappa / (1 - kappa))
 
     def expected_risk(self, epochs: ArrayLike) -> ExpectedRisk:
-        """The risk of a run: that of the mean iterate, which is gradient flow at time alpha t, plus the spread.
-
-        If Sigma is no multiple of the identity, the first needs zero noise: its variance has two resolvents.
-        """
+        """The risk of a run: that of the mean iterate, which is gradient flow at time alpha t, plus the spread."""
         clock = _arrays.epochs(epochs)
         mean, spread = self.mean_risk(clock), self.spread(clock)
         return ExpectedRisk(clock, mean + spread, mean, spread, np.zeros(clock.shape))
 
     def mean_risk(self, epochs: ArrayLike) -> FloatArray:
-        """The risk of the mean iterate, of the shape of `epochs`."""
+        """The risk of the mean iterate, of the shape of `epochs`: that of gradient flow at time alpha t."""
         clock = _arrays.epochs(epochs)
-        if self.noise and not self.spectrum.population.is_isotropic:
-            raise ValueError(
-                f"covariance must be a multiple of the identity for the risk of the mean iterate with noise, but it"
-                f" has {self.spectrum.population}; spread and training_loss are answered, or noise=0."
-            )
-        flow, flat = self._flow, clock.ravel()
-        decay, _ = _decay_and_drift(2 * flow.rates, flat)
-        with np.errstate(invalid="ignore"):
-            learned = -np.expm1(-flat[:, np.newaxis] * flow.rates)
-        learned[np.isinf(flat)] = 1.0
-        bias = self.signal**2 * (self.spectrum.frozen[1] + decay @ flow.signal)
-        variance = (
-            self.noise**2 * self.spectrum.aspect * self.alpha * (learned**2 @ (flow.signal / flow.rates))
-        )
-        return np.asarray(bias + variance).reshape(clock.shape)
+        return self._flow.risk(self.alpha * clock.ravel()).reshape(clock.shape)
+
+    @cached_property
+    def _flow(self) -> Flow:
+        law = self.spectrum
+        return Flow(Setting(law.aspect, law.population, self.noise, self.signal))
 
     def limit(self) -> ExpectedRisk:
         """The risk of a run after infinitely many epochs."""
         return self.expected_risk(math.inf)
-
-
-def _decay_and_drift(rates: FloatArray, times: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """e^(-x t) and int_0^t e^(-x u) du, (times, rates), zero where t is infinite: limits are closed."""
-    finite = np.where(np.isinf(times), 0.0, times)[:, np.newaxis]
-    with np.errstate(over="ignore"):
-        decay = np.exp(-finite * rates)
-        still = rates == 0
-        drift = np.where(still, finite, -np.expm1(-finite * rates) / np.where(still, 1.0, rates))
-    decay[np.isinf(times)], drift[np.isinf(times)] = 0.0, 0.0
-    return decay, drift
-
-
-def _grown(values: FloatArray) -> FloatArray:
-    """Replace nan, the result of an overflow, by inf."""
-    return np.where(np.isnan(values), np.inf, values)
 
 
 def replacement_curve(

@@ -1,17 +1,19 @@
 """The two-batch law in closed form: one rational curve carries the spectrum and the noise."""
 
 import itertools
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.fft
 from numpy.polynomial import polynomial
 
 from reshuffle._arrays import FloatArray
-from reshuffle.asymptotics import epoch_law, spectra
+from reshuffle.asymptotics import spectra
 from reshuffle.asymptotics.epoch_law import EpochLaw
 from reshuffle.asymptotics.spectra import IDENTITY
-from reshuffle.free.checks import Complex, Real
+from reshuffle.free.checks import Complex, ConvergenceError, Real
 
 _STEPS = 40
 """Newton steps; from the starts it is given here Newton's method takes three to six."""
@@ -84,18 +86,6 @@ class RationalCurve:
         denominator = 4 * c * v * (1 + q) ** 2 * (2 - q) ** 2 * (2 + q)
         return q * polynomial.polyval(q, numerator) / denominator
 
-    def noise_slope_at_zero(self) -> float:
-        """The derivative of `noise` along z at z = 0, for aspect < 1."""
-        c, v, cubic = self.c, self.v, self.factors[1]
-        # Of three real roots the one nearest to zero, near -c/2, lies on the right branch.
-        roots = polynomial.polyroots(cubic)
-        q = float(roots[np.argmin(np.abs(roots))].real)
-        # The cubic is a factor of z, so that only its own slope counts where it vanishes.
-        rest = ((v + q) * (4 - q * q) + c * q * q) / polynomial.polyval(q, self.lower)
-        slope = rest * polynomial.polyval(q, polynomial.polyder(cubic))
-        # A complex step differentiates a rational function to the last digit.
-        return float(self.noise(q + 1e-30j).imag / 1e-30 / slope)
-
     def critical_points(self) -> FloatArray:
         """The real q at which dz/dq = 0, from left to right."""
         # dz/dq = upper/lower (upper'/upper - lower'/lower); over q(1+q)(2-q)(2+q) no pole of z is left as a root.
@@ -164,6 +154,88 @@ class RationalCurve:
             ratio = np.abs(g * (2 + q) * turn.imag) ** 2 / (2 * g.imag * q.imag)
             right = (q.imag < 0) & (g.imag < 0) & np.isfinite(ratio)
         return np.where(right, 1 - ratio, -np.inf)
+
+
+_FIRST = 16
+_LARGEST = 16 * 3**6
+_NOISE = 1e-8
+"""Coefficients below this that stop falling are the rounding of the values."""
+
+
+def _points(count: int, low: float, high: float) -> tuple[FloatArray, FloatArray]:
+    """The points x = middle - half cos(angle) at equal angles, and the sines of the angles, (count,).
+
+    >>> _points(2, 0.0, 1.0)[0].round(4)
+    array([0.1464, 0.8536])
+    """
+    angles = (np.arange(count) + 0.5) * np.pi / count
+    # Twice the square of a sine: the distance from an end keeps its digits however small it is.
+    x = np.where(
+        angles < np.pi / 2,
+        low + (high - low) * np.sin(angles / 2) ** 2,
+        high - (high - low) * np.cos(angles / 2) ** 2,
+    )
+    return x, np.sin(angles)
+
+
+def _fit(
+    function: Callable[[FloatArray, FloatArray], FloatArray], low: float, high: float, tolerance: float
+) -> FloatArray:
+    """The Chebyshev coefficients (rows, degrees) of several functions on [low, high] at once.
+
+    Three times as many points are taken, the old ones among them, until the last coefficients of each row fall
+    below `tolerance` of its largest, or stop falling at the level of the values' own rounding.
+
+    Parameters
+    ----------
+    function : callable
+        Points (n,) and the sines of their angles (n,) -> values (rows, n).
+
+    >>> _fit(lambda x, sine: x[np.newaxis] ** 2, 0.0, 1.0, 1e-12).round(6)[0, :3]
+    array([0.375, 0.5  , 0.125])
+    """
+    values, last = function(*_points(_FIRST, low, high)), np.inf
+    while True:
+        count = values.shape[1]
+        coefficients = _coefficients(values)
+        tails = np.abs(coefficients[:, -count // 4 :]).max(axis=1) / np.abs(coefficients).max(axis=1)
+        tail = float(tails.max())
+        stalled = tail < _NOISE and tail > 0.3 * last
+        if tail <= tolerance or stalled:
+            return coefficients
+        if not count < _LARGEST:
+            raise ConvergenceError(
+                f"a density on [{low:.6g}, {high:.6g}] is not resolved by {count} points (the last of its"
+                f" coefficients is {tail:.1g} of the first): it is nearly singular there, or the end of an"
+                " interval was missed"
+            )
+        values, last = _refined(function, values, low, high), tail
+
+
+def _coefficients(values: FloatArray) -> FloatArray:
+    # cos(angle) falls from left to right, so that the odd coefficients change sign.
+    raw = scipy.fft.dct(values, type=2, axis=1) / values.shape[1]
+    raw[:, 0] /= 2
+    raw[:, 1::2] *= -1
+    return np.asarray(raw)
+
+
+def _refined(
+    function: Callable[[FloatArray, FloatArray], FloatArray], values: FloatArray, low: float, high: float
+) -> FloatArray:
+    count = values.shape[1]
+    x, sines = _points(3 * count, low, high)
+    fresh = np.arange(3 * count) % 3 != 1
+    finer = np.empty((len(values), 3 * count))
+    finer[:, 1::3] = values
+    finer[:, fresh] = function(x[fresh], sines[fresh])
+    return finer
+
+
+def _evaluate(coefficients: FloatArray, x: FloatArray, low: float, high: float) -> FloatArray:
+    """The series at x (n,), as (rows, n)."""
+    unit = np.clip((2 * x - low - high) / (high - low), -1.0, 1.0)
+    return np.asarray(np.polynomial.chebyshev.chebval(unit, coefficients.T))
 
 
 _ROUNDING = 1e-8
@@ -282,7 +354,7 @@ class TwoBatchLaw(EpochLaw):
             q = self._physical_root(x + 0j)
             return np.array([q.real, q.imag / sines])
 
-        return [epoch_law.fit(sample, low, high, _SAFE_START) for low, high in self._intervals]
+        return [_fit(sample, low, high, _SAFE_START) for low, high in self._intervals]
 
     @property
     def _intervals(self) -> list[tuple[float, float]]:
@@ -293,7 +365,7 @@ class TwoBatchLaw(EpochLaw):
         """The parameter on the real axis within an interval of the support."""
         low, high = self._intervals[number]
         sines = 2 * np.sqrt(x - low) * np.sqrt(high - x) / (high - low)
-        real, imaginary = epoch_law.evaluate(self._tables[number], x, low, high)
+        real, imaginary = _evaluate(self._tables[number], x, low, high)
         return self.curve.newton(real + 1j * imaginary * sines, x + 0j)
 
     def _parameter_outside(self, x: FloatArray) -> Complex:
@@ -346,10 +418,6 @@ class TwoBatchLaw(EpochLaw):
         with np.errstate(divide="ignore", invalid="ignore"):
             g = self.curve.cauchy_at(q, z)
             return np.array([g, g, self.curve.noise(q)])
-
-    def _limiting_noise(self) -> float:
-        # z = 0 is left of the spectrum: -d/dz tau(R M) there is the integral of x^-2.
-        return -self.curve.noise_slope_at_zero()
 
     def _density(self, t: Real) -> Real:
         flat = t.ravel()

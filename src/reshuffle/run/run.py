@@ -1,6 +1,6 @@
 """A run of mini-batch gradient descent, and every question it answers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, wraps
 from typing import Any, Literal, TypeVar, cast, overload
@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays, _budget
 from reshuffle._arrays import BoolArray, FloatArray, columns
 from reshuffle._uncertainty import ErrorKind, significant
-from reshuffle.epoch import select, step_interpolation
+from reshuffle.epoch import select
 from reshuffle.epoch.select import Accuracy, Choice, Computation, Method, accuracy
-from reshuffle.epoch.step_interpolation import Interval, StepWindow
+from reshuffle.epoch.step_interpolation import shared_means
 from reshuffle.errors import BudgetError, UnsupportedError
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares, per_output, stacked
@@ -304,31 +304,18 @@ class Run:
         constant = replace(self.recipe, schedule=step, divisor=1).fitted(self.scheme, self.problem.n)
         return Run(self.problem, self.scheme, constant, self.start, self.accuracy)
 
-    def step_intervals(self, steps: Sequence[float]) -> list[Interval]:
-        """Intervals in which so many steps lie that their mean maps follow from those at fewer nodes."""
+    def at_steps(self, steps: Sequence[float]) -> Iterator[tuple[float, "Run"]]:
+        """Copies of the run at those of the constant steps that are many enough to share their mean maps."""
         if self._modes is None or not self.problem.rank:
-            return []
+            return
         blocks, scale = self._modes.epoch.blocks, self.problem.row_space.scale
-        gentle = base.contracting_step(self.scheme, self.problem.n, blocks) / scale / scale
-        return step_interpolation.intervals(self.problem, self.scheme, blocks, self.accuracy, steps, gentle)
-
-    def step_window(self, interval: Interval) -> StepWindow:
-        """The mean maps at the nodes of an interval, from which those at its steps follow."""
-        assert self._modes is not None
-        blocks = self._modes.epoch.blocks
-        nodes = [
-            step_interpolation.node_mean(self.problem, self.scheme, blocks, float(node))
-            for node in interval.nodes
-        ]
-        return step_interpolation.window(blocks, interval, nodes)
-
-    def from_window(self, step: float, window: StepWindow) -> "Run":
-        """A copy of the run at another constant step, its mean map interpolated between the nodes of a window."""
-        made = self._at_step(step)
-        if made._modes is not None:
-            made._modes.epoch.adopt(window.blocks, window.mean(self.problem, self.scheme, step))
+        scaled = {step * scale * scale: step for step in steps}
+        for at, mean in shared_means(self.scheme, self.problem.n, blocks, self.accuracy, list(scaled)):
+            made = self._at_step(scaled[at])
+            assert made._modes is not None
+            made._modes.epoch.adopt(blocks, mean)
             made.divergence = None
-        return made
+            yield scaled[at], made
 
     @divergence_first
     def iterate(self, epochs: ArrayLike) -> FloatArray:
