@@ -38,7 +38,10 @@ def test_every_run_has_the_same_face(scheme, recipe):
     for answer in (run.risk(2), run.expected_risk(2), run.limit(), run.compare_limit(), run.stability()):
         assert answer.error_kind in ("exact", "bound", "confidence 99%", "estimate")
     best = run.best_epoch()
-    assert best.risk <= run.risk(np.arange(20)).total.min() + best.risk_error + run.risk(np.arange(20)).error.max()
+    assert (
+        best.risk
+        <= run.risk(np.arange(20)).total.min() + best.risk_error + run.risk(np.arange(20)).error.max()
+    )
     assert run.frozen.dimension == 0
 
 
