@@ -20,7 +20,7 @@ import numpy as np
 import reshuffle as rs
 from reshuffle._arrays import FloatArray
 from reshuffle._progress import track
-from reshuffle.run import critical_polynomials, critical_steps
+from reshuffle.run import critical_polynomials
 
 GRID = 1.0005
 """Steps at which a polynomial of matrices is looked at are this far apart."""
@@ -159,13 +159,13 @@ SETTINGS = (
 @contextmanager
 def as_if_many(searched: bool) -> Iterator[None]:
     """Nothing is known exactly, if searched."""
-    known = critical_polynomials.exact_step, critical_steps._is_drawn
+    known = critical_polynomials.exact_step
     if searched:
-        critical_polynomials.exact_step, critical_steps._is_drawn = lambda *_: None, lambda *_, **__: True
+        critical_polynomials.exact_step = lambda *_: None
     try:
         yield
     finally:
-        critical_polynomials.exact_step, critical_steps._is_drawn = known
+        critical_polynomials.exact_step = known
 
 
 def measured(setting: Setting, problems: int) -> tuple[FloatArray, FloatArray]:

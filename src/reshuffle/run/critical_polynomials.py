@@ -2,7 +2,7 @@
 
 Without penalty or momentum the mean of an epoch is I - B step Z(step) on the row space, and Z is a polynomial of
 degree B - 1. A run converges as long as functions of the step stay positive: the smallest eigenvalues of Z and of
-2 I - B step Z. Such a *gap* g obeys
+2 I - B step Z, or -log |f| where features have rank one and the mean is a number f. Such a *gap* g obeys
 
     g(s + h) >= g(s) - fall h - curvature h^2 / 2                        for all h >= 0 (`Gap`),
 
@@ -13,6 +13,7 @@ and past none of them: quadratically fast where it crosses zero, geometrically w
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
 from itertools import count
 
 import numpy as np
@@ -20,10 +21,11 @@ import scipy.linalg
 from numpy.polynomial import chebyshev
 from scipy.optimize import brentq
 
-from reshuffle._arrays import FloatArray
-from reshuffle._linalg import chebyshev_transform, few_threads
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._linalg import chebyshev_transform, few_threads, graded_svd
 from reshuffle._progress import track
 from reshuffle.epoch import epoch_map
+from reshuffle.epoch.averaging.sampling import subset_means
 from reshuffle.epoch.select import task
 from reshuffle.problem.row_space import Blocks
 from reshuffle.schemes.base import Scheme
@@ -34,11 +36,24 @@ _PRECISION = 1e-12
 """Relative distance of two steps that count as one."""
 _NEAR_TOUCH = 1e-3
 """Relative distance behind a zero within which its gap may turn out to touch zero only."""
+_BESIDE = 1e-6
+"""Relative distance from a zero of f, at which -log |f| has a pole, to where it is evaluated instead."""
 _ROUNDING = 1e-13
-"""Rounding of an eigenvalue, relative to a bound on its matrix."""
+"""Rounding of an eigenvalue, relative to a bound on its matrix; of -log |f| for each factor, over a hundred."""
 _WINDOW, _REACH, _STRETCH = 1.25, 4.0, 1e3
 """Multiples of a step: up to which bounds of derivatives are sharp, and the mean is interpolated, at most; and how
 far the mean may stretch there."""
+_MOST_SUMS = 2e7
+"""Products of long numbers that the coefficients of f take, at most: some seconds."""
+_DIGITS, _LONG = 60, 100
+"""Digits of f beyond those that its sum loses, and bits of a square behind the point."""
+_MOST_SAMPLES, _MOST_ENTRIES, _MOST_FLOPS = 20, 1e7, 3e9
+"""Most samples whose subsets are followed, entries of a layer, and operations at B steps. 14 samples in as many
+dimensions, one per batch, are below; a search, which interpolates several times, takes 5 s for them."""
+_OF_A_CALL = 160.0
+"""Operations that a subset costs on top of its products, of matrices that are multiplied many at a time."""
+_NEVER = 1e-15
+"""A probability that counts as zero, relative to the largest."""
 
 Kernel = Callable[[float], FloatArray]
 """Whitened kernel K (r, r) at a step, I - Abar = step R'K R: it has the signs of Z however ill-conditioned X is."""
@@ -95,19 +110,36 @@ def first_zero(gap: Callable[[float], Gap], start: float, end: float = math.inf)
 def exact_step(scheme: Scheme, n: int, blocks: Blocks, start: float) -> float | None:
     """Critical step of the mean of random reshuffling, in the units of the features; None if that costs too much.
 
-    Every visit must be a contraction at `start`.
+    Every visit must be a contraction at `start`. Features of rank one have a number for a mean. Others have
+    matrices, polynomials of the step: from all subsets of few samples, or from the exact mean over orders,
+    whichever is cheaper.
     """
-    price = task(scheme, n, blocks, start)
-    if price.steps * price.exact_flops > BUDGET:
-        return None
-
-    def kernel(step: float) -> FloatArray:
-        return epoch_map.whitened(task(scheme, n, blocks, step).exact())[2]
-
+    visits = visits_taken(scheme, n, blocks)
+    most = int(visits[1][-1])
     with few_threads(math.sqrt(blocks.rows.size)):
+        if blocks.rows.shape[1] == 1 and (
+            visits[1][0] == blocks.batches or most * blocks.batches <= _MOST_SUMS
+        ):
+            return first_zero(_rank_one_gap(blocks, *visits), start)
+        price = task(scheme, n, blocks, start)
+        of_orders = price.steps * price.exact_flops
+        of_samples = _flops_of_few_samples(scheme, n, blocks)
+        if min(of_orders, of_samples) > BUDGET:
+            return None
+        if of_samples < of_orders:
+            return _first_indefinite(*_few_samples(blocks, *visits), most - 1, start)
         mean = price.exact()
-        root = math.sqrt(mean.stride / start) * epoch_map.whitened(mean)[1]
-        return _first_indefinite(kernel, root, price.steps - 1, start)
+        _, triangle, _ = epoch_map.whitened(mean)
+        root = math.sqrt(mean.stride / start) * triangle
+        return _first_indefinite(
+            lambda step: epoch_map.whitened(task(scheme, n, blocks, step).exact())[2],
+            root,
+            price.steps - 1,
+            start,
+        )
+
+
+# ----------------------------------------------------------------------------------------- polynomials of matrices
 
 
 class _Polynomial:
@@ -170,3 +202,147 @@ def _first_indefinite(kernel: Kernel, root: FloatArray, degree: int, low: float)
             if end < high:
                 return end
             low = high
+
+
+# ------------------------------------------------------------------------------------------------------ few samples
+
+
+def visits_taken(scheme: Scheme, n: int, blocks: Blocks) -> tuple[float, IntArray, FloatArray]:
+    """Largest weight of a visit, and how many visits of that weight an epoch has, with the chance of each.
+
+    In the mean over orders a visit is one to any of the samples of its batch. With a smaller weight, by a factor r,
+    it is one of the largest weight that takes place with the chance r.
+
+    >>> import reshuffle as rs
+    >>> scheme = rs.SampleReshuffling(batch_size=2, normalize="equal")
+    >>> blocks = rs.gaussian(5, 1).blocks(scheme.partition(5), scheme.divisors(5))
+    >>> visits_taken(scheme, 5, blocks)
+    (1.2, array([2, 3]), array([0.5, 0.5]))
+    """
+    if not scheme.unit.is_cut:
+        return 1.0, np.array([blocks.batches]), np.ones(1)
+    weights = scheme.sizes(n) / scheme.rows_per_unit / scheme.step_divisors(n)
+    top = float(weights.max())
+    chances = np.ones(1)
+    for weight in weights[weights < top] / top:
+        chances = np.convolve(chances, [1 - weight, weight])
+    visits = int((weights == top).sum()) + np.arange(len(chances))
+    counts = chances > _NEVER * chances.max()
+    return top, visits[counts], chances[counts]
+
+
+def _flops_of_few_samples(scheme: Scheme, n: int, blocks: Blocks) -> float:
+    """Operations of the kernel from subsets of samples at B steps; infinite where they are too many."""
+    samples, steps = blocks.batches, scheme.steps(n)
+    rows, rank = map(float, blocks.rows.shape)
+    if not scheme.unit.is_cut or samples > _MOST_SAMPLES:
+        return math.inf
+    visits = float(sum(size * math.comb(samples, size) for size in range(1, steps + 1)))
+    flops = steps * visits * (_OF_A_CALL + 8.0 * rows / samples * rank**2)
+    entries = math.comb(samples, samples // 2) * rank**2
+    return flops if flops <= _MOST_FLOPS and entries <= _MOST_ENTRIES else math.inf
+
+
+def _few_samples(
+    blocks: Blocks, weight: float, visits: IntArray, chances: FloatArray
+) -> tuple[Kernel, FloatArray]:
+    """Kernel of the mean over all orders of few shuffled samples, and the root R (r, r).
+
+    With X = U R and R = diag(s) Q', a visit to sample i has the kernel U_i'U_i. The mean over orders of B visits is
+    the mean over all subsets of B samples.
+    """
+    orthonormal, singular, turn = graded_svd(blocks.rows)
+    rows = [orthonormal[blocks.of(sample)] for sample in range(blocks.batches)]
+    kernels = weight * np.array([some.T @ some for some in rows])
+    chance_of = dict(zip(visits.tolist(), chances.tolist(), strict=True))
+
+    def kernel(step: float) -> FloatArray:
+        layers = subset_means(kernels, step * np.square(singular), int(visits[-1]))
+        total = sum(chance_of.get(size, 0.0) * layer.mean(axis=0) for size, layer in enumerate(layers))
+        return np.asarray((total + np.transpose(total)) / 2)
+
+    return kernel, singular[:, np.newaxis] * turn.T
+
+
+# --------------------------------------------------------------------------------------------------------- rank one
+
+
+def _rank_one_gap(
+    blocks: Blocks, weight: float, visits: IntArray, chances: FloatArray
+) -> Callable[[float], Gap]:
+    """-log |f| of features of rank one, as a function of the step.
+
+    Where all rows are multiples of one direction, with squared lengths a_j, a visit multiplies by 1 - step a_j, for
+    one sample j of its batch, and these numbers commute. The mean over fresh orders of n samples in B visits is
+
+        f(step) = e_B(1 - step a) / binom(n, B) = sum_i (-step)^i binom(B, i) e_i(a) / binom(n, i)
+
+    with the elementary symmetric functions e_i, a product of factors 1 - step t with t >= 0, because e_B is
+    hyperbolic: its t are the zeros of a derivative of the product of all x - a_j. From (1 - x)^2 <= exp(x^2 - 2 x),
+
+        log |f(step + h)| <= log |f| + h f'/f + h^2 / 2 ((f'/f)^2 - f''/f)          for all h.
+    """
+    squares = np.add.reduceat(np.square(blocks.rows[:, 0]), blocks.offsets[:-1]) * weight / blocks.divisors
+    top = float(squares.max())
+    mean = None if visits[0] == len(squares) else _SymmetricMean(squares / top, visits, chances)
+    rounding = _ROUNDING / 100 * len(squares)
+
+    def at(step: float) -> Gap:
+        if mean is None:
+            factors = 1 - step * squares
+            inverse = squares / factors if factors.all() else np.zeros(0)
+            log = float(np.log(np.abs(factors)).sum()) if len(inverse) else -math.inf
+            slope, square = -float(inverse.sum()), float(inverse @ inverse)
+        else:
+            log, slope, bend = mean(step * top)
+            slope, square = slope * top, max(slope * slope - bend, slope * slope / visits[-1]) * top * top
+        if math.isinf(log):
+            return at(step * (1 - _BESIDE))
+        return Gap(step, -log, -slope, slope, square, rounding)
+
+    return at
+
+
+class _SymmetricMean:
+    """f(x) = mean over the number J of visits (chances) of e_J(1 - x a) / binom(n, J), for a (n,) between 0 and 1.
+
+    Its terms are up to (1 + x)^J times as large as f: they are summed with as many digits as that takes.
+    """
+
+    def __init__(self, squares: FloatArray, visits: IntArray, chances: FloatArray):
+        self._squares = [int(math.ldexp(square, _LONG)) for square in squares.tolist()]
+        self._visits = visits.tolist()
+        self._chances = [Decimal(chance) for chance in chances.tolist()]
+        self._context, self._coefficients = Context(prec=1), [Decimal(0)]
+
+    def _sum(self) -> list[Decimal]:
+        """Coefficients of f, as well as the digits allow."""
+        n, most = len(self._squares), self._visits[-1]
+        # Whole numbers of so many bits behind the point: twice as fast as decimals.
+        one = 1 << int(self._context.prec * math.log2(10))
+        sums = np.array([one] + [0] * most, dtype=object)
+        for square in track(self._squares, n, "symmetric functions"):
+            sums[1:] += sums[:-1] * square >> _LONG
+        chances = list(zip(self._visits, self._chances, strict=True))
+        weights = [sum(chance * math.comb(each, i) for each, chance in chances) for i in range(most + 1)]
+        return [
+            (-1) ** i * total * weights[i] / (one * math.comb(n, i)) for i, total in enumerate(sums.tolist())
+        ]
+
+    def __call__(self, x: float) -> tuple[float, float, float]:
+        """log |f|, f'/f and f''/f; -inf where f is zero."""
+        most = self._visits[-1]
+        digits = int(most * math.log10(1 + x) + math.log10(len(self._squares))) + _DIGITS
+        if digits > self._context.prec:
+            self._context = Context(prec=digits + most // 5)
+            with localcontext(self._context):
+                self._coefficients = self._sum()
+        place, value, slope, bend = Decimal(x), Decimal(0), Decimal(0), Decimal(0)
+        with localcontext(self._context):
+            for coefficient in reversed(self._coefficients):
+                bend = bend * place + slope
+                slope = slope * place + value
+                value = value * place + coefficient
+            if value == 0:
+                return -math.inf, 0.0, 0.0
+            return float(abs(value).ln(Context(prec=30))), float(slope / value), float(2 * bend / value)
