@@ -350,7 +350,6 @@ class MeanMap:
     (q,) stand for diagonals. The stride is B step for random reshuffling. `weight` is the largest weight of a row
     in the gradient, the size of K before anything cancels, and `modifier` b -> Pi_b (r, r). `error` is that of the
     decay rate of the worst mode, relative to that rate; `typical_error` is in root mean square over the modes.
-    `products` are F'K F and F'A, where they are known already.
     """
 
     factor: FloatArray
@@ -364,7 +363,6 @@ class MeanMap:
     error: float = 0.0
     make_replicas: Callable[[], tuple["MeanMap", ...]] = tuple
     typical_error: float = math.nan
-    products: tuple[FloatArray, FloatArray] | None = None
 
     @cached_property
     def replicas(self) -> tuple["MeanMap", ...]:
@@ -436,7 +434,7 @@ def modes(mean: MeanMap) -> Modes:
     F = U R and U'K U = L L', the eigenvalues are the squares of the singular values of L'R, as accurate as the
     singular values of X itself.
     """
-    Z, entry = products(mean) if mean.products is None else mean.products
+    Z, entry = products(mean)
     values, vectors = _eigh((Z + Z.T) / 2)
     # Where visits cancel each other Z is all rounding, so its size is not read off its eigenvalues alone.
     mean_size = mean.weight * float(np.square(mean.factor).sum()) / max(1, len(values))

@@ -171,7 +171,7 @@ def sweep(
     known: dict[str, dict[str, Answer]] = {}
     if store is not None:
         for key, name in {key: name for (_, name), key in keys.items()}.items():
-            if (answers := store.get(key, METRICS[name], problems[0], len(when))) is not None:
+            if (answers := store.get(key, METRICS[name])) is not None:
                 known[key] = answers
     for key, name, answers in _computed(points, runs, problems, keys, known, when, computed_by):
         known[key] = answers
@@ -433,11 +433,10 @@ def _of_family(
     if len(items) > 1:
         one = next(iter(runs.values()))
         steps = {number: run.recipe.at(0).step for number, run in runs.items()}
-        for interval in one.step_intervals(list(steps.values())):
-            window = one.step_window(interval)
-            for number in [number for number, step in steps.items() if step in interval.steps]:
-                run = runs.pop(number).from_window(steps[number], window)
-                yield number, answers_of(run, names[number], when)
+        for step, shared in one.at_steps(list(steps.values())):
+            for number in [number for number in runs if steps[number] == step]:
+                del runs[number]
+                yield number, answers_of(shared, names[number], when)
     for number, run in runs.items():
         yield number, answers_of(run, names[number], when)
 

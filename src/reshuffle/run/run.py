@@ -1,6 +1,6 @@
 """A run of mini-batch gradient descent, and every question it answers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, wraps
 from typing import Any, Literal, TypeVar, cast, overload
@@ -11,15 +11,15 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays, _budget
 from reshuffle._arrays import BoolArray, FloatArray, columns
 from reshuffle._uncertainty import ErrorKind, significant
-from reshuffle.epoch import select, step_interpolation
+from reshuffle.epoch import select
 from reshuffle.epoch.select import Accuracy, Choice, Computation, Method, accuracy
-from reshuffle.epoch.step_interpolation import Interval, StepWindow
+from reshuffle.epoch.step_interpolation import shared_means
 from reshuffle.errors import BudgetError, UnsupportedError
 from reshuffle.problem import checked_problem, checked_start
-from reshuffle.problem.least_squares import LeastSquares, per_output, stacked
+from reshuffle.problem.least_squares import LeastSquares, checked_new_rows, per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.run import covariance, expected_risk, limits, stopping
-from reshuffle.run.covariance import ParameterCovariance, new_rows
+from reshuffle.run.covariance import ParameterCovariance
 from reshuffle.run.critical_steps import Rate, screened_rate
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import Limit, LimitComparison
@@ -31,7 +31,8 @@ from reshuffle.run.streamed_samples import StreamedSamples
 from reshuffle.run.trajectory import AffineEpoch, AffineTrajectory, Risk
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
-from reshuffle.validation import criteria, cross_validation, leave_one_out
+from reshuffle.validation import criteria, cross_validation, influence, leave_one_out
+from reshuffle.validation.cross_validation import row_numbers
 
 _HALVINGS = 12
 """Halvings of a step that diverges, at most, in search of one that converges."""
@@ -304,31 +305,18 @@ class Run:
         constant = replace(self.recipe, schedule=step, divisor=1).fitted(self.scheme, self.problem.n)
         return Run(self.problem, self.scheme, constant, self.start, self.accuracy)
 
-    def step_intervals(self, steps: Sequence[float]) -> list[Interval]:
-        """Intervals in which so many steps lie that their mean maps follow from those at fewer nodes."""
+    def at_steps(self, steps: Sequence[float]) -> Iterator[tuple[float, "Run"]]:
+        """Copies of the run at those of the constant steps that are many enough to share their mean maps."""
         if self._modes is None or not self.problem.rank:
-            return []
+            return
         blocks, scale = self._modes.epoch.blocks, self.problem.row_space.scale
-        gentle = base.contracting_step(self.scheme, self.problem.n, blocks) / scale / scale
-        return step_interpolation.intervals(self.problem, self.scheme, blocks, self.accuracy, steps, gentle)
-
-    def step_window(self, interval: Interval) -> StepWindow:
-        """The mean maps at the nodes of an interval, from which those at its steps follow."""
-        assert self._modes is not None
-        blocks = self._modes.epoch.blocks
-        nodes = [
-            step_interpolation.node_mean(self.problem, self.scheme, blocks, float(node))
-            for node in interval.nodes
-        ]
-        return step_interpolation.window(blocks, interval, nodes)
-
-    def from_window(self, step: float, window: StepWindow) -> "Run":
-        """A copy of the run at another constant step, its mean map interpolated between the nodes of a window."""
-        made = self._at_step(step)
-        if made._modes is not None:
-            made._modes.epoch.adopt(window.blocks, window.mean(self.problem, self.scheme, step))
+        scaled = {step * scale * scale: step for step in steps}
+        for at, mean in shared_means(self.scheme, self.problem.n, blocks, self.accuracy, list(scaled)):
+            made = self._at_step(scaled[at])
+            assert made._modes is not None
+            made._modes.epoch.adopt(blocks, mean)
             made.divergence = None
-        return made
+            yield scaled[at], made
 
     @divergence_first
     def iterate(self, epochs: ArrayLike) -> FloatArray:
@@ -367,22 +355,13 @@ class Run:
         >>> [answer.round(4).tolist() for answer in run.predict([[10.0]], [1, 2], return_std=True)]
         [[[0.8], [1.232]], [[0.2], [0.2273]]]
         """
-        rows = self._posed_with() if X_new is None else new_rows(X_new, self.problem.p)
+        rows = checked_new_rows(X_new, self.problem)
         wants_std = _arrays.flag("return_std", return_std)
         parameters = self.iterate(epochs)
         with np.errstate(invalid="ignore"):
             predicted = parameters @ rows.T if self.problem.outputs is None else rows @ parameters
         predicted = np.where(np.isnan(predicted), np.inf, predicted)
         return (predicted, self.covariance(epochs).deviation(rows)) if wants_std else predicted
-
-    def _posed_with(self) -> FloatArray:
-        if self.problem.new_rows is None:
-            raise ValueError(
-                f"X_new must have shape (new rows, {self.problem.p}), but it is None, which stands for the new "
-                "points of a kernel, and this problem was posed without any; pass X_new, or K_new to "
-                "LeastSquares.from_kernel."
-            )
-        return self.problem.new_rows
 
     @divergence_first
     def covariance(self, epochs: ArrayLike) -> ParameterCovariance:
@@ -445,10 +424,26 @@ class Run:
         return self._engine.degrees_of_freedom(self.recipe.epochs(epochs))
 
     leave_one_out = divergence_first(leave_one_out.leave_one_out)
+    prediction_interval = divergence_first(influence.prediction_interval)
+    influence = divergence_first(influence.influence)
     cross_validate = divergence_first(cross_validation.cross_validate)
     mallows_cp = criteria.mallows_cp
     generalized_cross_validation = criteria.generalized_cross_validation
     ridge_equivalent = criteria.ridge_equivalent
+
+    def without(self, rows: ArrayLike) -> "Run":
+        """The run with some rows (m,) deleted, computed anew and without training.
+
+        As in `leave_one_out` and `influence` their gradients are left out and nothing else changes: batches, the
+        divisor of every batch and the steps stay as they are. The rows stay in the problem as rows of zeros.
+
+        >>> import reshuffle as rs
+        >>> run = rs.descend(rs.LeastSquares([[1.0], [2.0], [1.0]], [1.0, 2.0, 4.0]), rs.FullBatch(), step=0.1)
+        >>> run.without([2]).iterate(float("inf")).round(6)
+        array([1.])
+        """
+        self.problem.require_rows("without")
+        return self.on(self.problem.without(row_numbers("rows", rows, self.problem.n)))
 
     def on(self, problem: LeastSquares, *, budget: float | None = None) -> "Run":
         """A run with this scheme, steps and start on another problem with as many columns; batches are cut anew.
