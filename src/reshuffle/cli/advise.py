@@ -26,7 +26,6 @@ _EQUAL = 1e-3
 """Shares of the test error that nobody would notice; the plan takes them for equal, too."""
 _WORTH_IT = 0.01
 """Shares of the test error for which one might leave training alone."""
-_RUNNERS_UP = 3
 _RECIPE = ("batch_size", "learning_rate", "momentum", "weight_decay", "epochs", "test_error")
 _DATA = ("targets", "features", "encoded", "filled", "dropped", "constant")
 """Attributes of recipes and of the data in JSON."""
@@ -323,26 +322,13 @@ def remarks(advice: Advice) -> list[str]:
 
 def choices(advice: Advice) -> list[dict[str, Any]]:
     """The recommendation, its runners-up, recipes with one number far off, and fits without training."""
-    import numpy as np
+    plan = advice.plan
 
-    plan, best = advice.plan, advice.plan.best
-
-    def choice(name: str, one: Any = best, **changed: Any) -> dict[str, Any]:
+    def choice(name: str, one: Any, **changed: Any) -> dict[str, Any]:
         # A fit without training has no batches, rate or epochs.
         return {"name": name} | {key: getattr(one, key, None) for key in _RECIPE} | changed
 
-    found = [choice("recommended"), *(choice("runner-up", one) for one in plan.runners_up[:_RUNNERS_UP])]
-    _, size, share, when = best.place
-    errors = plan.errors[size]
-    for name, other in (("rate too large", len(plan.shares) - 1), ("rate too small", max(share - 3, 0))):
-        if other != share:
-            rate = best.step * float(plan.shares[other]) / best.share
-            found.append(choice(name, learning_rate=rate, test_error=float(errors[other, when])))
-    for name, wanted in (("stopped early", best.epochs / 4), ("trained too long", 10 * best.epochs)):
-        other = int(np.argmin(np.abs(plan.epochs - wanted)))
-        if other != when:
-            epochs = int(plan.epochs[other])
-            found.append(choice(name, epochs=epochs, test_error=float(errors[share, other])))
+    found = [choice(name, recipe) for name, recipe in plan.choices]
     fits = (plan.least_squares, plan.ridge)
     return found + [choice(fit.name, fit, momentum=0.0, weight_decay=0.0) for fit in fits]
 
