@@ -55,12 +55,9 @@ def spread(run: Run, epochs: FloatArray) -> tuple[FloatArray, FloatArray, ErrorK
         apart = deviations(run, epochs)
         squares = problem.reduction.squares(apart, 2) / total
         with np.errstate(invalid="ignore"):
-            error = 2 * squares.std(axis=1, ddof=1) / math.sqrt(squares.shape[1])
-        found = (
-            problem.squeezed(part)
-            for part in (squares.mean(axis=1), np.where(np.isnan(error), np.inf, error))
-        )
-        return *found, "estimate"
+            error = 2 * squares.std(axis=1, ddof=1) / math.sqrt(RUNS)
+        error = np.where(np.isnan(error), np.inf, error)
+        return problem.squeezed(squares.mean(axis=1)), problem.squeezed(error), "estimate"
     covariance, rows = run.covariance(epochs), problem.compressed.X
     deviation, off = covariance.deviation(rows), covariance.deviation_error(rows)
     with np.errstate(over="ignore", invalid="ignore"):

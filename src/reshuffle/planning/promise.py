@@ -78,7 +78,7 @@ def left_out_squares(
         squares = np.square(parts @ combinations).mean(axis=1)
         np.add.at(found, members[begin : begin + len(squares)], squares)
         begin += len(squares)
-    return found.T, np.bincount(members, curve.spectrum.weights[rows])
+    return found.T, np.asarray(np.bincount(members, curve.spectrum.weights[rows]), dtype=np.float64)
 
 
 def refitted_squares(curve: LeftOutCurve, recipes: Recipes, rows: IntArray) -> FloatArray:

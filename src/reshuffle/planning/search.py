@@ -240,7 +240,7 @@ class Search:
         step, _ = self._steps_of(recipe)
         if not self.of_run:
             return np.zeros(len(epochs))
-        return self.estimate.along(recipe.scheme, np.array([step]), epochs, recipe.penalty)[0]
+        return np.asarray(self.estimate.along(recipe.scheme, np.array([step]), epochs, recipe.penalty)[0])
 
     def _spreads(
         self, run: Run, epochs: FloatArray, estimate: FloatArray, means: FloatArray
@@ -259,7 +259,7 @@ class Search:
     def residuals(self, recipe: PlannedRecipe) -> FloatArray:
         """Left-out residuals (n, t) of a recipe as the mean step has them, times the roots of weights."""
         step, visits = self._steps_of(recipe)
-        return self.curve.residuals(step, np.array([visits * recipe.epochs]), recipe.penalty)[0]
+        return np.asarray(self.curve.residuals(step, np.array([visits * recipe.epochs]), recipe.penalty)[0])
 
     def _steps_of(self, recipe: PlannedRecipe) -> tuple[float, float]:
         """The step that a recipe has in the long run, and its visits per epoch."""
