@@ -2,10 +2,10 @@
 
 python -m benchmarks.accuracy [splits]
 
-Half of the rows of each data set are trained on, in batches of shuffled rows, by one-hot columns with a column of ones;
-100 runs are trained for each split. `expected` and `found` are means over splits, `standard error` is that of the
-difference in one split (rows to learn from and rows held out are both samples), `off` the mean difference in these
-units. `mean iterate` is what leave-one-out says of the mean of all runs.
+Half of the rows of each data set are trained on, in batches of shuffled rows, with one output per class and a column
+of ones; 100 runs are trained for each split. `expected` and `found` are means over splits, `standard error` is that of
+the difference in one split (rows to learn from and rows held out are both samples), `off` the mean difference in
+these units. `mean iterate` is what leave-one-out says of the mean of all runs.
 """
 
 import argparse
@@ -35,7 +35,7 @@ Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def split(name: str, seed: int, part: float = 0.5) -> Split:
-    """Rows and labels to learn from, and held-out ones: pixels over 16, other columns standardised by the former."""
+    """Rows and labels to learn from, and held-out ones: pixels over 16, others standardised by the former."""
     X, y = LOAD[name](return_X_y=True)
     order = np.random.default_rng(seed).permutation(len(X))
     some, others = np.split(order, [int(part * len(X))])
@@ -56,7 +56,7 @@ def trained(X: np.ndarray, Y: np.ndarray, batch_size: int, step: float, epochs: 
 
 
 def compared(name: str, batch_size: int, step: float, epochs: int, seed: int) -> tuple[float, ...]:
-    """Accuracy expected and found, standard error of the difference, deviations over runs, and of the mean iterate."""
+    """Accuracy expected and found, error of the difference, deviations over runs, and that of the mean iterate."""
     X, y, X_new, y_new = split(name, seed)
     Y = np.eye(y.max() + 1)[y]
     hits = (X_new @ trained(X, Y, batch_size, step, epochs, seed)).argmax(axis=-1) == y_new
@@ -77,10 +77,10 @@ def main() -> None:
     )
     parser.add_argument("splits", type=int, nargs="?", default=10)
     count = parser.parse_args().splits
-    print(
-        "| data | batch | step | epochs | expected | found | standard error | off | deviation: expected, found | mean iterate |"
+    names = "data, batch, step, epochs, expected, found, standard error, off, deviations, mean iterate".split(
+        ", "
     )
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    print(f"| {' | '.join(names)} |\n{'|---' * len(names)}|")
     for name, batch_size, step, epochs in SETTINGS:
         rows = np.array([compared(name, batch_size, step, epochs, seed) for seed in range(count)])
         told, found, error, spread, real, mean = rows.mean(axis=0)

@@ -526,8 +526,8 @@ def simulated_states(
 ) -> FloatArray:
     """Apply `read` to the parameters of every run on the responses of the problem: (stops, runs, ...).
 
-    It is given those of some runs, (runs, p), or (runs, t, p) of several outputs. All arguments are checked; `stops`
-    are finite and ascending.
+    It is given those of some runs, (runs, p), or (runs, t, p) of several outputs. All arguments are checked;
+    `stops` are finite and ascending.
     """
     last, rng = int(stops[-1]) if len(stops) else 0, np.random.default_rng(seed)
     height = 2 * max(2, MOST_ENTRIES // (2 * problem.p * (problem.outputs or 1)))

@@ -238,8 +238,8 @@ class Plan(Displayed):
     def by_accuracy(self) -> "Plan":
         """Plan for accuracy: of the best recipe and its runners-up, the one whose single runs tell most rows right.
 
-        These are left-out rows. What is within a quarter of a standard error of the highest accuracy is equal: there
-        the recipe with the least test error wins.
+        These are left-out rows. What is within a quarter of a standard error of the highest accuracy is equal, and
+        the least test error wins there.
         """
         recipes = (self.best, *self.runners_up)
         others = [tuple(other for other in recipes if other is not one) for one in recipes]

@@ -60,7 +60,7 @@ class Probe:
         """Choose batch size, step and stopping epoch of the head: by accuracy if the targets are classes.
 
         `plan.accuracy` is the one to expect of a single run on new samples, by leaving out those of the problem.
-        Steps are for half the sum of squares per sample: with nn.MSELoss and t outputs, `lr` is t / 2 times the step.
+        Steps are for half the sum of squares per sample: for nn.MSELoss of t outputs, `lr` is t / 2 times the step.
 
         Parameters
         ----------
