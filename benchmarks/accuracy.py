@@ -2,10 +2,10 @@
 
 python -m benchmarks.accuracy [splits]
 
-Half of the rows of each data set are trained on, in batches of shuffled rows, with one output per class and a column
-of ones; 100 runs are trained for each split. `expected` and `found` are means over splits, `standard error` is that of
-the difference in one split (rows to learn from and rows held out are both samples), `off` the mean difference in
-these units. `mean iterate` is what leave-one-out says of the mean of all runs.
+Half of the rows of each data set are trained on, in batches of shuffled rows, with one output per class and a
+column of ones; 100 runs are trained for each split. `expected` and `found` are means over splits, `standard error`
+is that of the difference in one split (rows to learn from and rows held out are both samples), `off` the mean
+difference in these units. `mean iterate` is what leave-one-out says of the mean of all runs.
 """
 
 import argparse
@@ -77,10 +77,10 @@ def main() -> None:
     )
     parser.add_argument("splits", type=int, nargs="?", default=10)
     count = parser.parse_args().splits
-    names = "data, batch, step, epochs, expected, found, standard error, off, deviations, mean iterate".split(
-        ", "
+    print(
+        "| data | batch | step | epochs | expected | found | standard error | off | deviations | mean iterate |"
     )
-    print(f"| {' | '.join(names)} |\n{'|---' * len(names)}|")
+    print("|---" * 10 + "|")
     for name, batch_size, step, epochs in SETTINGS:
         rows = np.array([compared(name, batch_size, step, epochs, seed) for seed in range(count)])
         told, found, error, spread, real, mean = rows.mean(axis=0)
