@@ -268,9 +268,12 @@ def folder(tmp_path, monkeypatch):
         # Stability and limits.
         ("stability", "give --n and --p"),
         ("stability --aspect 0", "aspect must be"),
-        ("stability --aspect 1 --n 5", "leave out the options of a problem"),
-        ("stability --aspect 1 --momentum 0.5", "leave out the options of a problem and of a recipe"),
-        ("stability --aspect 1 --mean-square", "leave out the options of a problem and of a recipe"),
+        (
+            "stability --aspect 1 --n 5",
+            "leave out --mean-square and the options of a problem and of a recipe",
+        ),
+        ("stability --aspect 1 --momentum 0.5", "and the options of a problem and of a recipe"),
+        ("stability --aspect 1 --mean-square", "describes the mean over orders of ever larger data"),
         ("stability --aspect 1 --scheme with-replacement", "must be reshuffling or full-batch with --aspect"),
         ("limits --aspect 1.5", "give --alpha, the full-batch step, or --best"),
         ("limits --aspect nan --alpha 0.1", "aspect must be"),

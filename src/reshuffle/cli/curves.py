@@ -1,7 +1,9 @@
 """`reshuffle curve` and `reshuffle stability`: metrics of several schemes, on drawn or on one's own data."""
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
 
 from reshuffle.cli import console, options, render
 from reshuffle.cli.console import InputError
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from reshuffle._arrays import FloatArray
     from reshuffle.grid.metrics import Answer as Found
 
-Threshold: TypeAlias = tuple[str, int, float | None, float, str]
 _QUICK = 2e10
 """Operations that nobody has to ask for: a second or two."""
 _PARTS = ("frozen", "bias", "cross", "variance")
@@ -362,22 +363,25 @@ def stability(
     batches: Annotated[str | None, RECIPE, also("-b")] = None,
     scheme: options.Schemes = "reshuffling",
     recipe: options.RecipeOptions = options.PLAIN,
-    mean_square: Annotated[bool, ACCURACY, FLAG] = False,
+    mean_square: Annotated[bool | None, ACCURACY, Parameter(negative="--mean")] = None,
     outputs: options.OutputOptions = options.TERMINAL,
 ) -> None:
-    """The largest step up to which the mean iterate converges.
+    """The largest step up to which runs converge.
 
-    For each scheme and number of batches, on a problem or in the limit.
+    For each scheme and number of batches, on a problem: single runs, in mean
+    square; with --mean the mean over all orders, which allows larger steps
+    and is known sooner. With --aspect that mean, in the limit of large data.
     alpha is B times the step of a visit: the full-batch step to which it
     corresponds under linear scaling.
 
     For example:
-      reshuffle stability --n 200 --p 300 --scheme reshuffling,with-replacement
+      reshuffle stability --n 60 --p 90 --scheme reshuffling,with-replacement
+      reshuffle stability --n 200 --p 300 --mean
       reshuffle stability --aspect 1.5 --batches 1,2,3,4
 
     :param aspect: p / n of ever larger data, instead of a problem.
     :param batches: Numbers of batches B, separated by commas; else 1,2,4,8.
-    :param mean_square: Up to which step runs converge in mean square, not only their mean.
+    :param mean_square: Single runs in mean square (the default), or the mean over all orders.
     """
     import numpy as np
 
@@ -386,11 +390,13 @@ def stability(
     render.check(outputs, data=problem.data, covariance=problem.covariance)
     names = options.words("scheme", scheme, options.SCHEMES)
     counts = options.batch_counts(batches, "1,2,4,8")
+    of_runs = aspect is None and mean_square is not False
     remarks: list[str] = []
     if aspect is not None:
         if problem != options.NO_PROBLEM or recipe != options.PLAIN or mean_square:
             raise InputError(
-                "{aspect} describes ever larger data; leave out the options of a problem and of a recipe."
+                "{aspect} describes the mean over orders of ever larger data; leave out {mean_square} and the "
+                "options of a problem and of a recipe."
             )
         for name in names:
             if name not in ("reshuffling", "full-batch"):
@@ -406,32 +412,17 @@ def stability(
             for name in names
             for count in counts
         )
-        found: list[Threshold] = [
-            (name, count, critical_alpha(aspect, count) / count, 0.0, "") for name, count in cuts
-        ]
+        records = [_threshold(name, count, critical_alpha(aspect, count) / count) for name, count in cuts]
     else:
         posed = pose(problem)
         visitings = options.visitings(scheme, batches, "1,2,4,8", recipe, posed.problem.n)
         facts = {**posed.record(problem), "momentum": recipe.momentum, "weight_decay": recipe.weight_decay}
-        facts["mean_square"] = mean_square
         where = f"n = {posed.problem.n}, p = {posed.problem.p}{_recipe_words(recipe)}"
-        found, remarks = _on_data(posed.problem, visitings, recipe, mean_square), posed.remarks[:1]
-    records: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "scheme": name,
-            "batches": count,
-            "step": step,
-            "learning_rate": step,
-            "alpha": step if step is None else count * step,
-            "error": error,
-            "reason": reason,
-        }
-        for name, count, step, error, reason in found
-    ]
+        remarks, records = posed.remarks[:1], _on_data(posed.problem, visitings, recipe, of_runs)
+    facts["mean_square"] = of_runs
     known = [record for record in records if record["step"] is not None]
     notes = [f"{one['name']}, {one['batches']} batches: {one['reason']}." for one in records if one["reason"]]
-    searched = recipe.momentum or recipe.weight_decay or mean_square
+    searched = recipe.momentum or recipe.weight_decay or of_runs
     if searched or any(record["name"] in ("cyclic", "shuffle-once") for record in known):
         notes.append(
             "Steps were tried 2% apart, and the first that fails refined: a gap of instability narrower than that "
@@ -442,9 +433,10 @@ def stability(
         families.setdefault(record["name"], []).append((record["batches"], record["alpha"]))
     full = families.pop("full-batch", []) if len(families) > 1 else []
     curves = {name: np.array(sorted(points), dtype=np.float64).T for name, points in families.items()}
+    what = "single runs converge, in mean square," if of_runs else "the mean over all orders converges"
     answer = Answer(
         "stability",
-        f"{where}: {'the mean square of a run' if mean_square else 'the mean iterate'} converges up to",
+        f"{where}: {what} up to",
         facts,
         "thresholds",
         records,
@@ -467,22 +459,28 @@ def stability(
     render.deliver(answer, outputs)
 
 
+def _threshold(
+    name: str, batches: int, step: float | None, error: float = 0.0, reason: str = ""
+) -> dict[str, Any]:
+    alpha = None if step is None else batches * step
+    record = {"name": name, "scheme": name, "batches": batches, "step": step, "learning_rate": step}
+    return record | {"alpha": alpha, "error": error, "reason": reason}
+
+
 def _on_data(
     problem: "rs.LeastSquares",
     visitings: list[options.Visiting],
     recipe: options.RecipeOptions,
     mean_square: bool,
-) -> "list[Threshold]":
-    """Scheme, batches, step, error and the reason where there is no step; refused if all are."""
+) -> list[dict[str, Any]]:
+    """The thresholds, with the reason where there is none; refused if all are."""
     import reshuffle as rs
     from reshuffle.grid import metrics
 
     name = "mean_square_critical_step" if mean_square else "critical_step"
     # The step of a run is of no matter here; zero is allowed for all data.
-    runs = [
-        rs.descend(problem, one.scheme, 0.0, momentum=recipe.momentum, penalty=recipe.weight_decay)
-        for one in visitings
-    ]
+    settings = {"momentum": recipe.momentum, "penalty": recipe.weight_decay}
+    runs = [rs.descend(problem, one.scheme, 0.0, **settings) for one in visitings]
     found = [one[name] for one in metrics.evaluate(runs, [name])]
     refusals = [one.refusal for one in found if one.refusal is not None]
     if refusals and len(refusals) == len(found):
@@ -490,8 +488,8 @@ def _on_data(
     for warning in (warning for one in found for warning in one.warnings):
         console.warn(warning)
     return [
-        (visiting.name, visiting.batches, float(one.value), float(one.error), "")
+        _threshold(visiting.name, visiting.batches, float(one.value), float(one.error))
         if one.refusal is None
-        else (visiting.name, visiting.batches, None, 0.0, console.reason_of(one.refusal))
+        else _threshold(visiting.name, visiting.batches, None, reason=console.reason_of(one.refusal))
         for visiting, one in zip(visitings, found, strict=True)
     ]
