@@ -1,6 +1,7 @@
 """`reshuffle curve` and `reshuffle stability`: metrics of several schemes, on drawn or on one's own data."""
 
 import math
+import warnings
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _QUICK = 2e10
 """Operations that nobody has to ask for: a second or two."""
+_QUICK_THRESHOLD = 1e8
+"""Rows times the square of the rank times batches, up to which the largest step takes a second or two."""
 _PARTS = ("frozen", "bias", "cross", "variance")
 _METHODS = {"exact": "exact", "cavity": "cavity", "sampling": "sampled"}
 _COLUMNS = {
@@ -109,7 +112,9 @@ def curve(
         answers = [
             found | _best(run, found, when, mean_square) for run, found in zip(runs, answers, strict=True)
         ]
-    said = {str(warning): warning for found in answers for one in found.values() for warning in one.warnings}
+    # Of a run that diverges nobody wants more digits.
+    settled = [found for found in answers if found["converges"].value]
+    said = {str(warning): warning for found in settled for one in found.values() for warning in one.warnings}
     for warning in said.values():
         console.warn(warning)
     needed = {"training_loss", "limit_training_loss", "rate", *(["risk"] if knows_truth else [])}
@@ -118,6 +123,11 @@ def curve(
             if one.refusal is not None and (name in needed or name.startswith("simulated")):
                 raise one.refusal
     records = [_record(*parts, when) for parts in zip(visitings, runs, answers, strict=True)]
+    diverging = [
+        f"{_label(record)}: this step diverges; {_threshold_words(run, record['method'])}."
+        for record, run in zip(records, runs, strict=True)
+        if not record["converges"]
+    ]
 
     shown = next(name for name in ("risk", "held_out_loss", "training_loss") if name in records[0])
     labels = {"held_out_loss": "held-out loss of the mean iterate"}
@@ -140,7 +150,7 @@ def curve(
         [_series(one, shown) for one in records],
         ylabel=labels.get(shown) or metrics.METRICS[shown].label,
         keys=2,
-        remarks=posed.remarks,
+        remarks=[*posed.remarks, *diverging],
         notes=_curve_notes(records, simulate),
     )
     render.deliver(answer, outputs)
@@ -177,6 +187,18 @@ def _best(
     }
 
 
+def _threshold_words(run: "rs.Run", method: str) -> str:
+    """The largest step at which the mean iterate converges, where it is known in a second or two."""
+    from reshuffle.grid import metrics
+
+    problem, elsewhere = run.problem, "reshuffle stability prints the largest step that converges"
+    price = problem.n * problem.rank**2 * run.scheme.steps(problem.n)
+    if method != "exact" or run.recipe.momentum or price > _QUICK_THRESHOLD:
+        return elsewhere
+    (found,) = metrics.evaluate([run], ["critical_step"])
+    return elsewhere if found["critical_step"].refusal else f"stay below {found['critical_step'].text()}"
+
+
 def _recipe_words(recipe: options.RecipeOptions) -> str:
     parts = {"momentum": recipe.momentum, "weight decay": recipe.weight_decay}
     return "".join(f", {name} {value:g}" for name, value in parts.items() if value)
@@ -203,13 +225,17 @@ def _record(
     unknown = ("run_risk_there", "expected_risk", "mean_square_rate")
     reasons = [found[name].refusal for name in unknown if name in found]
     refusals = [reason for reason in reasons if reason is not None]
+    with warnings.catch_warnings():
+        # The mean of a run that diverges may be known to few digits.
+        warnings.simplefilter("ignore")
+        method = (run if value["converges"] else run.relaxed).method
     record: dict[str, Any] = {
         "scheme": visiting.name,
         "batches": visiting.batches,
         "step": step,
         "learning_rate": step,
         "alpha": step * visiting.batches,
-        "method": run.method,
+        "method": method,
         "converges": bool(value["converges"]),
         "rate": value["rate"],
         "mean_square": None,
