@@ -137,7 +137,10 @@ def test_the_torch_program_trains_what_was_predicted(capsys, recipe):
     assert (deviation > 1e-4 * np.abs(mean).max()).all()
     away = (np.mean(trained, axis=0) - mean) / (deviation / np.sqrt(SEEDS))
     assert np.abs(away).max() < 4
-    assert np.std(trained, axis=0) == pytest.approx(deviation, rel=0.8)
+    # The variance of 16 runs, times 15, is chi-squared with 15 degrees of freedom: 99% of it is within these ends.
+    ratio = np.var(trained, axis=0, ddof=1) / deviation**2
+    assert ratio.min() > 4.6 / 15
+    assert ratio.max() < 32.8 / 15
     rows = features(HELD_OUT)
     predicted = left["predict"](rows)[:, 0]
     assert predicted == pytest.approx(rows.to_numpy() @ mean + found["intercept"][0], rel=0.05)

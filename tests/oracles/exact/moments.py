@@ -1,15 +1,16 @@
-"""The risk of the run itself and its mean-square stability: second moments over every order."""
+"""The risk of the run itself, its mean-square stability, and the step at which stability ends."""
 
 import math
+import random
+from dataclasses import replace
 
 from flint import arb, arb_mat, fmpq, fmpq_mat
 
-from fuzz import exact
-from fuzz.epoch_maps import EpochMap
-from fuzz.exact import Matrix, total
-from fuzz.long_run import LinearMap, no_inputs, powers
-from fuzz.oracle import LATE, Oracle, settled
-from fuzz.values import Values, certified
+from tests.oracles.exact import arithmetic as exact
+from tests.oracles.exact.arithmetic import Matrix, Rational, Value, Values, certified, total
+from tests.oracles.exact.epochs import EpochMap
+from tests.oracles.exact.oracle import LATE, Oracle, settled
+from tests.oracles.exact.powers import LinearMap, no_inputs, powers
 
 MOST_STEPWISE = 16
 """Epochs up to which second moments are followed one epoch at a time."""
@@ -181,3 +182,52 @@ def mean_square_size(oracle: Oracle) -> int:
     """How many second moments there are."""
     d = oracle.maps.dimension + 1
     return d * (d + 1) // 2
+
+
+_PROBES = 4
+_HALVINGS = 60
+
+
+def is_stable(oracle: Oracle, step: Rational, of_squares: bool) -> bool:
+    """Whether the mean, or the mean square, converges at a step."""
+    at = Oracle(replace(oracle.setting, step=lambda epoch: step))
+    if at.converges() is not True:
+        return False
+    if not (of_squares and at.is_random):
+        return True
+    return mean_square(at).shrinks() is True
+
+
+def critical_step(oracle: Oracle, claimed: float, of_squares: bool, precision: float, seed: int) -> Value:
+    """The claimed step, if stability ends there and holds at a few steps below; else where it ends."""
+    if oracle.setting.penalty == 0 and not oracle.maps.visited.rank():
+        return math.inf
+    if not (math.isfinite(claimed) and claimed > 0):
+        return arb(0)
+    c, slack = exact.rational(claimed), exact.rational(precision)
+    rng = random.Random(seed)
+    for _ in range(_PROBES):
+        probe = c * exact.rational(rng.random())
+        if probe != 0 and not is_stable(oracle, probe, of_squares):
+            return arb(_crossing(oracle, fmpq(0), probe, mean_square))
+    low, high = c * (1 - slack), c * (1 + slack)
+    if not is_stable(oracle, low, of_squares):
+        return arb(_crossing(oracle, fmpq(0), low, mean_square))
+    for _ in range(_HALVINGS):
+        if not is_stable(oracle, high, of_squares):
+            return arb(c) if high == c * (1 + slack) else arb(_crossing(oracle, low, high, of_squares))
+        low, high = high, high + (high - c) * 2
+    return math.inf
+
+
+def _crossing(oracle: Oracle, low: Rational, high: Rational, of_squares: bool) -> Rational:
+    """A step at which stability ends, between one where it holds and one where it does not."""
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if is_stable(oracle, middle, of_squares):
+            low = middle
+        else:
+            high = middle
+        if high - low <= high * fmpq(1, 10**10):
+            break
+    return (low + high) / 2

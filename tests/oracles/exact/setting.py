@@ -1,17 +1,25 @@
-"""A case in exact rationals, and the same after its inputs have moved by a few units in the last place."""
+"""What the oracle works on, and the same after its inputs have moved by a few units in the last place."""
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from flint import fmpq, fmpq_mat
 
-from fuzz import exact, visits
-from fuzz.case import Case, Scheme
-from fuzz.exact import Matrix, Rational
+from tests.oracles.exact import arithmetic as exact
+from tests.oracles.exact.arithmetic import Matrix, Rational
 
 _MOVEMENT = 1e-15
 """By how much inputs are moved, relative to the largest number beside them."""
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A way of visiting: the name of its class and its arguments."""
+
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -45,25 +53,6 @@ class Setting:
         X, y = self.X.table(), self.y.table()
         X[row], y[row] = [fmpq(0)] * self.p, [fmpq(0)]
         return replace(self, X=fmpq_mat(X), y=fmpq_mat(y))
-
-
-def setting(case: Case) -> Setting:
-    """The case itself, without rounding."""
-    problem, recipe = case.problem, case.recipe
-    divisor = visits.count(case.scheme, problem.n) if recipe.keyword == "alpha" else 1
-    return Setting(
-        X=exact.matrix(problem.X),
-        y=exact.column(problem.y),
-        beta_star=None if problem.beta_star is None else exact.column(problem.beta_star),
-        noise=None if problem.noise is None else exact.rational(problem.noise),
-        sigma=exact.matrix(problem.dense_sigma),
-        scheme=case.scheme,
-        step=lambda epoch: exact.rational(recipe.step_of(epoch)) / divisor,
-        is_constant=recipe.is_constant,
-        penalty=exact.rational(recipe.penalty),
-        momentum=exact.rational(recipe.momentum),
-        start=exact.column(recipe.start or [0.0] * problem.p),
-    )
 
 
 def moved(given: Setting, seed: int) -> Setting:

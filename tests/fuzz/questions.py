@@ -1,17 +1,25 @@
-"""How each answer is laid out beside the right one: a function per question, (oracle, case, answer) -> groups."""
+"""The library and the oracle are asked the same question, and their answers are laid out beside each other."""
 
 import math
-from collections.abc import Callable
+import re
+import signal
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from flint import arb
 
-from fuzz import moments, thresholds
-from fuzz.case import Case
-from fuzz.groups import Group, flat, yes_or_no
-from fuzz.oracle import Oracle
-from fuzz.values import Value, Values, beyond_is_infinite, size
+import reshuffle as rs
+from tests.fuzz.cases import Case
+from tests.fuzz.judge import Group, Verdict, flat, judge, yes_or_no
+from tests.oracles.exact import moments
+from tests.oracles.exact.arithmetic import Value, Values, beyond_is_infinite, size
+from tests.oracles.exact.oracle import Oracle
+from tests.oracles.exact.setting import moved
 
 _CANCELS = 1e-14
 """Relative to what is subtracted, the difference of which nothing is known."""
@@ -237,7 +245,7 @@ def critical_step(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
     """The end of stability, near to what was answered."""
     squares = bool(case.options.get("mean_square"))
     precision = 1e-5 if squares else 1e-8
-    right = thresholds.critical_step(oracle, float(answer), squares, precision, case.seed)
+    right = moments.critical_step(oracle, float(answer), squares, precision, seed=0)
     return [Group("critical_step", [float(answer)], [right], error=precision * abs(float(answer)))]
 
 
@@ -280,3 +288,112 @@ COMPARISONS: dict[str, Callable[[Oracle, Case, Any], list[Group]]] = {
         mean_square_stability, best_epoch, critical_step, frozen, range_assumption, Z, simulate,
     )
 }  # fmt: skip
+
+
+FAILURES = ("wrong", "nan", "warning", "crash", "hang", "undecided")
+HANGS_AFTER = 20
+"""Seconds of processor time: what else the machine does is no hang."""
+_MOVED = 12
+_WITH_ERROR = ("iterate", "training_loss")
+_CLEAR = (
+    ValueError,
+    TypeError,
+    OverflowError,
+    rs.ArgumentError,
+    rs.BudgetError,
+    rs.MissingTruthError,
+    rs.RangeError,
+)
+_ARGUMENTS = (
+    "X", "y", "beta_star", "covariance", "noise", "problem", "scheme", "step", "alpha", "start", "penalty",
+    "momentum", "method", "rtol", "budget", "seed", "epochs", "batches", "batch_size", "drop_last", "order", "runs",
+)  # fmt: skip
+
+
+class TooLongError(BaseException):
+    """Raised by the alarm; no library catches it by accident."""
+
+
+@contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """Interrupt what takes more processor time."""
+
+    def ring(number: int, frame: object) -> None:
+        raise TooLongError
+
+    before = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def answer(case: Case) -> Any:
+    """The library's answer."""
+    problem, scheme = case.problem.built(), getattr(rs, case.scheme.name)(**case.scheme.arguments)
+    if case.question == "critical_step":
+        words = {"penalty": case.recipe.penalty, "momentum": case.recipe.momentum}
+        return rs.critical_step(problem, scheme, **words, **case.options)
+    if case.question == "simulate":
+        words = case.recipe.keywords()
+        del words["method"]
+        return rs.simulate(problem, scheme, **words, **case.options)
+    run = rs.descend(problem, scheme, **case.recipe.keywords())
+    if case.question in ("frozen", "range_assumption"):
+        return getattr(run, case.question)
+    if case.question == "Z":
+        return run.epoch.Z, run.epoch.error
+    found = getattr(run, case.question)(**case.options)
+    # The error of an iterate is a question of its own.
+    return (found, run.iterate_error(case.options["epochs"])) if case.question in _WITH_ERROR else found
+
+
+def ask(case: Case) -> Verdict:
+    """Put one question and judge the answer."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warnings.simplefilter("ignore", rs.AccuracyWarning)
+        try:
+            with at_most(HANGS_AFTER):
+                given = answer(case)
+        except TooLongError:
+            return Verdict("hang", f"more than {HANGS_AFTER} s")
+        except Exception as error:
+            return _error(error)
+    try:
+        with at_most(3 * HANGS_AFTER):
+            verdict = compare(case, given)
+    except TooLongError:
+        verdict = Verdict("undecided", "the oracle took too long")
+    except Exception:
+        verdict = Verdict("undecided", "the oracle failed: " + traceback.format_exc())
+    if caught and verdict.kind.startswith("right"):
+        first = caught[0]
+        return Verdict(
+            "warning", f"{first.category.__name__}: {first.message} ({first.filename}:{first.lineno})"
+        )
+    return verdict
+
+
+def compare(case: Case, given: Any) -> Verdict:
+    """Judge an answer of the library to a case."""
+    exact = case.setting()
+    comparison = COMPARISONS[case.question]
+    groups = comparison(Oracle(exact), case, given)
+
+    def again() -> Iterator[list[Group]]:
+        for number in range(_MOVED):
+            yield comparison(Oracle(moved(exact, number)), case, given)
+
+    return judge(groups, again)
+
+
+def _error(error: Exception) -> Verdict:
+    told = f"{type(error).__name__}: {error}"
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    is_ours = type(error) in _CLEAR and Path(rs.__file__).parent in Path(place.filename).parents
+    if is_ours and set(re.findall(r"\w+", str(error))) & set(_ARGUMENTS):
+        return Verdict("clear error", told)
+    return Verdict("crash", f"{told} ({place.filename}:{place.lineno})")

@@ -7,12 +7,11 @@ from typing import Any
 
 from flint import arb, arb_mat, ctx, fmpq
 
-from fuzz import exact
-from fuzz.epoch_maps import EpochMaps
-from fuzz.exact import Matrix, total
-from fuzz.long_run import LinearMap, powers
-from fuzz.setting import Setting
-from fuzz.values import Value, Values, certified
+from tests.oracles.exact import arithmetic as exact
+from tests.oracles.exact.arithmetic import Matrix, Value, Values, certified, total
+from tests.oracles.exact.epochs import EpochMaps
+from tests.oracles.exact.powers import LinearMap, powers
+from tests.oracles.exact.setting import Setting
 
 LATE = 1 << 80
 """Epochs after which whatever grows has left the range of floats, unless it grows by less than 1e-21 per epoch."""

@@ -6,8 +6,8 @@ from typing import Any
 
 from flint import acb_mat, arb, arb_mat, ctx, fmpq_mat
 
-from fuzz import exact
-from fuzz.exact import Matrix
+from tests.oracles.exact import arithmetic as exact
+from tests.oracles.exact.arithmetic import Matrix
 
 _SPECTRAL_PRECISION = 640
 """Bits with which eigenvalues are computed: rates of 1e-170 beside 1 are seen."""
