@@ -83,9 +83,7 @@ def curve(
     :param test: Held-out data, with the columns of --data in any order: adds its loss.
     """
     render.check(outputs, data=problem.data, test=test, covariance=problem.covariance)
-    if (alpha is None) == (step is None):
-        given = "neither is" if alpha is None else "both are"
-        raise InputError(f"exactly one of {{alpha}} and {{step}} must be given, but {given}.")
+    options.exactly_one(alpha=alpha, step=step)
     options.words("scheme", scheme, options.SCHEMES)
     options.batch_counts(batches, "1,2,4")
     when = options.epochs_up_to(epochs)
