@@ -301,7 +301,7 @@ def folder(tmp_path, monkeypatch):
         ("influence --n 20 --p 3 --row 1", "exactly one of --alpha and --step must be given, but neither is"),
         (
             "influence --n 20 --p 3 --step 0.1 --row 21",
-            "--row must be a whole number between 1 and 20, but it is 21",
+            "must be a whole number between 1 and 20, but it is 21",
         ),
         ("influence --n 20 --p 3 --step 0.1 --row 1 --batches 2,4", "one number or size of batches"),
         ("influence --data four.csv --test one_row.csv --step 0.1 --row 2", "between 1 and 1, but it is 2"),

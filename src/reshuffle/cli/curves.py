@@ -503,7 +503,7 @@ def _on_data(
 
     name = "mean_square_critical_step" if mean_square else "critical_step"
     # The step of a run is of no matter here; zero is allowed for all data.
-    settings = {"momentum": recipe.momentum, "penalty": recipe.weight_decay}
+    settings: dict[str, Any] = {"momentum": recipe.momentum, "penalty": recipe.weight_decay}
     runs = [rs.descend(problem, one.scheme, 0.0, **settings) for one in visitings]
     found = [one[name] for one in metrics.evaluate(runs, [name])]
     refusals = [one.refusal for one in found if one.refusal is not None]

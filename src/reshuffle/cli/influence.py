@@ -45,6 +45,7 @@ def influence(
     import numpy as np
 
     import reshuffle as rs
+    from reshuffle.grid import metrics
 
     render.check(outputs, data=problem.data, test=test, covariance=problem.covariance)
     options.exactly_one(alpha=alpha, step=step)
@@ -62,7 +63,7 @@ def influence(
     found, predicted = run.influence(new, when), run.predict(new, when)[:, 0]
     changes, errors = found.values[:, :, 0], np.broadcast_to(found.error, when.shape)
     order = np.argsort(-np.abs(changes[-1]), kind="stable")
-    records = [
+    records: list[dict[str, Any]] = [
         {"row": int(place) + 1, "y": float(made.y[place]), "change": changes[:, place], "error": errors}
         for place in order[:_SHOWN_ROWS]
     ]
@@ -71,7 +72,8 @@ def influence(
     said = (
         f"Predicted after {when[-1]:g} epochs is {number(float(predicted[-1]))}; y is {asked.y[row - 1]:g}."
     )
-    if not np.isfinite(predicted[-1]):
+    (stability,) = metrics.evaluate([run], ["stability"])
+    if not stability["converges"].value:
         said = "This step diverges; reshuffle stability prints the largest step that converges."
     answer = Answer(
         "influence",
@@ -80,7 +82,7 @@ def influence(
             "problem": posed.record(problem),
             "scheme": visitings[0].name,
             "batches": visitings[0].batches,
-            "learning_rate": float(run.step),
+            "learning_rate": np.asarray(run.step),
             "momentum": recipe.momentum,
             "weight_decay": recipe.weight_decay,
             "row": row,
