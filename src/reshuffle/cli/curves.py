@@ -122,7 +122,7 @@ def curve(
                 raise one.refusal
     records = [_record(*parts, when) for parts in zip(visitings, runs, answers, strict=True)]
     diverging = [
-        f"{_label(record)}: this step diverges; {_threshold_words(run, record['method'])}."
+        f"{_label(record)}: this step diverges; {_threshold_words(run, record)}."
         for record, run in zip(records, runs, strict=True)
         if not record["converges"]
     ]
@@ -185,13 +185,13 @@ def _best(
     }
 
 
-def _threshold_words(run: "rs.Run", method: str) -> str:
+def _threshold_words(run: "rs.Run", record: dict[str, Any]) -> str:
     """The largest step at which the mean iterate converges, where it is known in a second or two."""
     from reshuffle.grid import metrics
 
     problem, elsewhere = run.problem, "reshuffle stability prints the largest step that converges"
     price = problem.n * problem.rank**2 * run.scheme.steps(problem.n)
-    if method != "exact" or run.recipe.momentum or price > _QUICK_THRESHOLD:
+    if record["method"] != "exact" or run.recipe.momentum or price > _QUICK_THRESHOLD:
         return elsewhere
     (found,) = metrics.evaluate([run], ["critical_step"])
     return elsewhere if found["critical_step"].refusal else f"stay below {found['critical_step'].text()}"
