@@ -26,7 +26,9 @@ def names(module):
 def public():
     """Every public name with its object."""
     return {
-        f"{package}.{name}": getattr(module, name) for package, module in PACKAGES.items() for name in names(module)
+        f"{package}.{name}": getattr(module, name)
+        for package, module in PACKAGES.items()
+        for name in names(module)
     }
 
 
