@@ -267,7 +267,8 @@ def describe(data: Data) -> str:
         parts.append(f"left out {some(data.dropped)}")
     if data.constant:
         parts.append(f"left out as constant {some(data.constant)}")
-    return f"{data.path}: {'; '.join(parts)}."
+    where = "standard input" if data.path == reader.STANDARD_INPUT else data.path
+    return f"{where}: {'; '.join(parts)}."
 
 
 def remarks(advice: Advice) -> list[str]:
@@ -491,14 +492,14 @@ def reading_lines(data: Data) -> list[str]:
 
 
 def _reading(name: str, path: str, data: Data) -> str:
-    """A line that reads a file as it was read here."""
+    """A line that reads a file, or standard input (0), as it was read here."""
     words = "{" + ", ".join(f"{_code(column)}: str" for column in data.encoded) + "}"
     as_words = f".astype({words})" * bool(data.encoded)
     assert data.table is not None
     if Path(path).suffix.lower() == ".parquet":
         return f"{name} = pd.read_parquet({_code(path)}){as_words}"
     settings = [
-        _code(path),
+        _code(path) if path != reader.STANDARD_INPUT else "open(0)",
         *[f"sep={data.table.separator!r}"] * (data.table.separator != ","),
         *['decimal=","'] * data.table.has_decimal_commas,
         *[f"dtype={words}"] * (bool(data.encoded) and not data.table.is_padded),
