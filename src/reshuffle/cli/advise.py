@@ -88,7 +88,7 @@ def advise(
     held_out = None
     if test is not None:
         _named_table(test)
-        held_out = read.held_out(test, allow_more=True)
+        held_out = read.held_out(test)
     if sizes is not None and max(sizes) > len(read.X):
         raise ArgumentError(
             "batch_size", f"be at most {len(read.X)}, the rows of {data}", f"it is {max(sizes)}"
@@ -281,13 +281,11 @@ def remarks(advice: Advice) -> list[str]:
     if advice.is_single:
         root = uncertain(*advice.error(plan.test_error, plan.standard_error))
         expected = (
-            f"a test error of {root} (RMSE; {shown(advice.data.targets[0])} has a standard deviation of "
-            f"{number(float(advice.deviations[0]), 4)}), {low} to {high} with 95%; a mean square of {square}"
+            f"a test error of {root} (RMSE, 95% interval {low} to {high}; {shown(advice.data.targets[0])} has a "
+            f"standard deviation of {number(float(advice.deviations[0]), 4)}), a mean square of {square}"
         )
     else:
-        expected = (
-            f"{square} of the variance of the targets to be left as test error, {low} to {high} with 95%"
-        )
+        expected = f"{square} of the variance of the targets to be left (95% interval {low} to {high})"
         if advice.of_targets is not None and advice.errors_of_targets is not None:
             pairs = zip(advice.data.targets, advice.of_targets, advice.errors_of_targets, strict=True)
             each = [f"{shown(name)} {uncertain(*_root(*pair))}" for name, *pair in pairs]
