@@ -88,8 +88,8 @@ def test_it_speaks_as_a_person_would(capsys):
     )
     assert re.search(
         r"Train with batches of 16, learning rate [\d.e-]+, for \d+ epochs?; "
-        r"expect a test error of [\d.]+ ± [\d.]+ \(RMSE; price has a standard deviation of [\d.]+\), "
-        r"[\d.]+ to [\d.]+ with 95%; a mean square of \d+ ± \d+\.",
+        r"expect a test error of [\d.]+ ± [\d.]+ \(RMSE, 95% interval [\d.]+ to [\d.]+; "
+        r"price has a standard deviation of [\d.]+\), a mean square of \d+ ± \d+\.",
         words,
     )
     assert re.search(

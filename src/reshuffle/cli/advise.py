@@ -88,7 +88,7 @@ def advise(
     held_out = None
     if test is not None:
         _named_table(test)
-        held_out = read.held_out(test, allow_more=True)
+        held_out = read.held_out(test)
     if sizes is not None and max(sizes) > len(read.X):
         raise ArgumentError(
             "batch_size", f"be at most {len(read.X)}, the rows of {data}", f"it is {max(sizes)}"
@@ -267,7 +267,8 @@ def describe(data: Data) -> str:
         parts.append(f"left out {some(data.dropped)}")
     if data.constant:
         parts.append(f"left out as constant {some(data.constant)}")
-    return f"{data.path}: {'; '.join(parts)}."
+    where = "standard input" if data.path == reader.STANDARD_INPUT else data.path
+    return f"{where}: {'; '.join(parts)}."
 
 
 def remarks(advice: Advice) -> list[str]:
@@ -280,13 +281,11 @@ def remarks(advice: Advice) -> list[str]:
     if advice.is_single:
         root = uncertain(*advice.error(plan.test_error, plan.standard_error))
         expected = (
-            f"a test error of {root} (RMSE; {shown(advice.data.targets[0])} has a standard deviation of "
-            f"{number(float(advice.deviations[0]), 4)}), {low} to {high} with 95%; a mean square of {square}"
+            f"a test error of {root} (RMSE, 95% interval {low} to {high}; {shown(advice.data.targets[0])} has a "
+            f"standard deviation of {number(float(advice.deviations[0]), 4)}), a mean square of {square}"
         )
     else:
-        expected = (
-            f"{square} of the variance of the targets to be left as test error, {low} to {high} with 95%"
-        )
+        expected = f"{square} of the variance of the targets to be left (95% interval {low} to {high})"
         if advice.of_targets is not None and advice.errors_of_targets is not None:
             pairs = zip(advice.data.targets, advice.of_targets, advice.errors_of_targets, strict=True)
             each = [f"{shown(name)} {uncertain(*_root(*pair))}" for name, *pair in pairs]
@@ -491,14 +490,14 @@ def reading_lines(data: Data) -> list[str]:
 
 
 def _reading(name: str, path: str, data: Data) -> str:
-    """A line that reads a file as it was read here."""
+    """A line that reads a file, or standard input (0), as it was read here."""
     words = "{" + ", ".join(f"{_code(column)}: str" for column in data.encoded) + "}"
     as_words = f".astype({words})" * bool(data.encoded)
     assert data.table is not None
     if Path(path).suffix.lower() == ".parquet":
         return f"{name} = pd.read_parquet({_code(path)}){as_words}"
     settings = [
-        _code(path),
+        _code(path) if path != reader.STANDARD_INPUT else "open(0)",
         *[f"sep={data.table.separator!r}"] * (data.table.separator != ","),
         *['decimal=","'] * data.table.has_decimal_commas,
         *[f"dtype={words}"] * (bool(data.encoded) and not data.table.is_padded),

@@ -46,6 +46,8 @@ _DETERMINED = 1e-6
 """Share of the variance of y that is left where a column, or all of them, determine it."""
 _CLASSES = 20
 """Whole numbers in y, at most, that look like classes."""
+_EQUAL_ACCURACY = 0.25
+"""Standard errors by which the accuracies of two recipes differ at least, on the same rows, where it matters."""
 _NORMAL = 1.96
 """Standard errors in half of a 95% interval."""
 _FEW = 20
@@ -271,6 +273,19 @@ class Plan(Displayed):
     def accuracy(self) -> float:
         """The accuracy that is expected of a single run of the best recipe on new rows, for y of classes."""
         return float(self.classification.accuracy)
+
+    def by_accuracy(self) -> "Plan":
+        """Plan for accuracy: of the best recipe and its runners-up, the one whose single runs tell most rows right.
+
+        These are left-out rows. What is within a quarter of a standard error of the highest accuracy is equal, and
+        the least test error wins there.
+        """
+        recipes = (self.best, *self.runners_up)
+        others = [tuple(other for other in recipes if other is not one) for one in recipes]
+        plans = [replace(self, best=one, runners_up=rest) for one, rest in zip(recipes, others, strict=True)]
+        highest = max(plans, key=lambda plan: plan.accuracy)
+        enough = highest.accuracy - _EQUAL_ACCURACY * float(highest.classification.standard_error)
+        return next(plan for plan in plans if plan.accuracy >= enough)
 
     @cached_property
     def coefficients(self) -> tuple[FloatArray, Any]:
