@@ -17,6 +17,7 @@ from torch.utils.data import (
 
 import reshuffle as rs
 from reshuffle.torch import recipe
+from tests.looped import pairwise
 
 EPOCHS = 3
 
@@ -75,10 +76,9 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize("name", LOADERS)
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-@pytest.mark.parametrize("outputs", [None, 3])
-@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize(
+    ("name", "settings", "outputs", "reduction"), pairwise([*LOADERS], SETTINGS, [None, 3], ["mean", "sum"])
+)
 def test_loops_without_chance_are_followed_to_the_last_digit(name, settings, outputs, reduction):
     problem = posed(outputs=outputs)
     weights, loader = head_of(problem), LOADERS[name](data_of(problem))
