@@ -16,7 +16,7 @@ def test_thirteen_batches_take_no_walk_over_all_of_their_subsets():
     with at_most(100_000):
         found = run.leave_one_out(3)
     assert found.method == "cavity"
-    assert found.error < 0.01 * found.standard_error
+    assert found.error < 0.1 * found.standard_error
 
 
 def test_runs_that_leave_out_rows_have_one_budget_and_one_warning():
