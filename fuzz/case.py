@@ -139,6 +139,7 @@ class Case:
         if "epochs" in self.options:
             words.insert(0, literal(self.options["epochs"]))
         if self.question == "critical_step":
+            words += [] if "mean_square" in self.options else ["mean_square=False"]
             words += [f"{name}={value!r}" for name, value in self._visit_options() if value]
             return f"rs.critical_step({', '.join(['problem', self.scheme.source(), *words])})"
         if self.question == "simulate":

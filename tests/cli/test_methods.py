@@ -198,7 +198,7 @@ def test_stability_prints_thresholds_with_their_errors(capsys, tmp_path, monkeyp
     assert "±" in rows[-1]
     found = json.loads((tmp_path / "found.json").read_text())["thresholds"]
     assert found[1]["step"] == pytest.approx(
-        critical_step(rs.gaussian(24, 2), rs.SampleReshuffling(batches=2)), rel=1e-8
+        critical_step(rs.gaussian(24, 2), rs.SampleReshuffling(batches=2), mean_square=False), rel=1e-8
     )
     assert found[2]["step"] == pytest.approx(known[4], rel=1e-8)
     assert found[3]["error"] == pytest.approx(known[8].error, rel=1e-6)
@@ -246,9 +246,11 @@ def test_stability_of_recipes_and_of_the_mean_square(capsys):
     (square,) = answer(capsys, *arguments, "--mean-square")["thresholds"]
     (heavy,) = answer(capsys, *arguments, "--momentum", "0.3")["thresholds"]
     scheme = rs.RandomReshuffling(batches=2)
-    assert plain["step"] == pytest.approx(rs.critical_step(problem, scheme), rel=1e-8)
+    assert plain["step"] == pytest.approx(rs.critical_step(problem, scheme, mean_square=False), rel=1e-8)
     assert square["step"] == pytest.approx(rs.critical_step(problem, scheme, mean_square=True), rel=1e-5)
-    assert heavy["step"] == pytest.approx(rs.critical_step(problem, scheme, momentum=0.3), rel=1e-8)
+    assert heavy["step"] == pytest.approx(
+        rs.critical_step(problem, scheme, momentum=0.3, mean_square=False), rel=1e-8
+    )
     assert "the mean square of a run converges up to" in run(capsys, *arguments, "--mean-square").out
     assert "2% apart" in run(capsys, *arguments, "--momentum", "0.3").out
 

@@ -262,7 +262,7 @@ def match(
     rules = [_rule(other, recipe.at(0).step * (others / rows) ** power, trajectory) for power in (1.0, 0.5)]
     critical = critical_step(
         run.problem, changed, penalty=recipe.penalty, momentum=recipe.momentum, nesterov=recipe.nesterov,
-        unpenalized=recipe.unpenalized,
+        unpenalized=recipe.unpenalized, mean_square=False,
     )  # fmt: skip
     best = other.with_step(_nearest(lambda step: trajectory.distance(other.with_step(step)), critical, rules))
     distances = trajectory.distances(best)
