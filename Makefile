@@ -82,11 +82,12 @@ test-processors: .venv/installed
 bench: .venv/installed
 	$(BIN)/python -m benchmarks
 
-# Random questions against an exact oracle for MINUTES; every failure is printed as three lines that reproduce it.
-MINUTES ?= 5
-SEED ?= 0
+# Random questions against exact arithmetic: hypothesis draws EXAMPLES of them, and shrinks a failure to its smallest form.
+EXAMPLES ?= 1000
+SEED ?= random
 fuzz: .venv/installed
-	$(BIN)/python -m fuzz --minutes $(MINUTES) --seed $(SEED)
+	EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/fuzz/random_questions.py --hypothesis-profile=fuzz \
+	  --hypothesis-seed=$(SEED) --hypothesis-show-statistics
 
 clean:
 	rm -rf .venv out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

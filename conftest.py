@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 import threadpoolctl
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from reshuffle import _progress
 from reshuffle.free import progress
@@ -17,6 +17,13 @@ from reshuffle.free import progress
 collect_ignore_glob = ["docs/examples/*.py", "docs/conf.py"]
 
 settings.register_profile("reshuffle", deadline=None, derandomize=True, max_examples=60)
+settings.register_profile(
+    "fuzz",  # of `make fuzz`: other examples in every run, as many as are asked for
+    deadline=None,
+    max_examples=int(os.environ.get("EXAMPLES", "1000")),
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
 settings.load_profile("reshuffle")
 
 # The matrices of the tests are small: threads would only wait for each other, for minutes on a busy machine. As

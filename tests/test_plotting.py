@@ -34,6 +34,9 @@ EVERY_FUNCTION = {
     "sweep_curves": lambda ax=None: plotting.sweep_curves(SWEPT["risk"], by="batches", alpha=0.1, ax=ax),
     "scheme_comparison": lambda ax=None: plotting.scheme_comparison(COMPARISON, ax=ax),
     "explanation": lambda ax=None: plotting.explanation(EXPLAINED, ax=ax),
+    "influential_rows": lambda ax=None: plotting.influential_rows(
+        RUN.influence(RUN.problem.X, [1, 3]), ax=ax
+    ),
     "plan_map": lambda ax=None: plotting.plan_map(PLAN, ax=ax),
     "step_match": lambda ax=None: plotting.step_match(MATCH, ax=ax),
     "spectrum_curve": lambda ax=None: plotting.spectrum_curve(free.Semicircle(), label="", ax=ax),

@@ -63,7 +63,7 @@ _NAMES = {
     "run": "BestEpoch ExpectedRisk GradientFlow Limit LimitComparison MeanSquareStability "
     "ParameterCovariance Risk RiskInterval Run Stability critical_step descend gradient_flow",
     "simulation": "Estimate Simulation simulate",
-    "validation": "CrossValidation LeaveOneOut RidgeEquivalent",
+    "validation": "Classification CrossValidation Influence LeaveOneOut PredictionInterval RidgeEquivalent",
 }
 _HOMES = {name: f"reshuffle.{home}" for home, names in _NAMES.items() for name in names.split()}
 _RENAMED = {"OutputCovariances": "ParameterCovariance"}

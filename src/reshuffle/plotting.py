@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from reshuffle.planning import Explanation, Match, Plan, SchemeComparison
     from reshuffle.run.trajectory import Risk
     from reshuffle.simulation import Estimate
+    from reshuffle.validation import Influence
 
 __all__ = [
-    "axes", "curve", "explanation", "figure", "heat_map", "mark_best", "plain", "plan_map", "risk_curve",
-    "scale_values", "scheme_colour", "scheme_comparison", "scheme_label", "simulated_band", "spectrum_curve",
-    "spectrum_histogram", "step_match", "sweep_curves",
+    "axes", "curve", "explanation", "figure", "heat_map", "influential_rows", "mark_best", "plain", "plan_map",
+    "risk_curve", "scale_values", "scheme_colour", "scheme_comparison", "scheme_label", "simulated_band",
+    "spectrum_curve", "spectrum_histogram", "step_match", "sweep_curves",
 ]  # fmt: skip
 
 COLOURS = laws.COLOURS
@@ -413,6 +414,33 @@ def explanation(explained: "Explanation", *, ax: "Axes | None" = None) -> "Axes"
     ax.set_ylim(len(parts) - 0.5, -0.5)
     ax.margins(x=0.15)
     return plain(ax, "share of the difference from least squares", "")
+
+
+@_with_ax
+def influential_rows(
+    influence: "Influence", *, new_row: int = 0, most: int = 5, ax: "Axes | None" = None
+) -> "Axes":
+    """Draw along the epochs how the rows that move a prediction most change it when they are deleted.
+
+    Parameters
+    ----------
+    influence : Influence
+        Of a single output, at epochs in one dimension.
+    new_row : int
+        The number of the prediction among the new rows.
+    most : int
+        Rows that are named; all others are grey.
+    {ax}
+    """
+    ax, values = axes(ax), influence.values[:, :, new_row]
+    order = np.argsort(-np.abs(np.where(np.isfinite(values), values, 0.0)).max(axis=0), kind="stable")
+    for place, colour in zip(order[:most], COLOURS, strict=False):
+        curve(influence.epochs, values[:, place], label=f"row {influence.rows[place]}", colour=colour, ax=ax)
+    ax.plot(influence.epochs, values[:, order[most:]], color=GREY, linewidth=0.4, alpha=0.4, zorder=0)
+    ax.axhline(0.0, color="black", linewidth=0.8)
+    ax.set_xscale("log")
+    ax.legend(frameon=False, fontsize=8)
+    return plain(ax, "epochs", "change of the prediction without the row")
 
 
 @_with_ax

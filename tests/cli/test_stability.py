@@ -1,106 +1,104 @@
-"""`reshuffle stability` and `reshuffle limits`."""
+"""`reshuffle stability`: thresholds on data and in the limit, with their errors, or why there is none."""
 
-import json
+from pathlib import Path
 
-import numpy as np
 import pytest
 
 import reshuffle as rs
 from reshuffle import asymptotics
-from tests.cli.terminal import run
+from reshuffle.run.critical_steps import CriticalStep
+from tests.cli.terminal import answer, run, shown
 
-
-def answer(capsys, *arguments):
-    outcome = run(capsys, *arguments, "--json", "-")
-    assert outcome.code == 0, outcome.err
-    assert outcome.err == ""
-    return json.loads(outcome.out)
+SAMPLES = "stability --n 24 --p 2 --scheme sample-reshuffling"
 
 
 def test_the_largest_steps_on_data_are_the_library_s(capsys):
-    found = answer(
-        capsys,
-        "stability",
-        "--n",
-        "24",
-        "--p",
-        "30",
-        "--batches",
-        "1,2,3",
-        "--scheme",
-        "reshuffling,with-replacement",
-    )["thresholds"]
+    line = "stability --n 24 --p 30 --batches 1,2,3 --scheme reshuffling,with-replacement"
+    found = answer(capsys, line)["thresholds"]
+    names = [("full-batch", 1), ("reshuffling", 2), ("reshuffling", 3)]
+    assert [(one["name"], one["batches"]) for one in found[:3]] == names
     problem = rs.gaussian(24, 30)
-    assert [(one["name"], one["batches"]) for one in found[:3]] == [
-        ("full-batch", 1),
-        ("reshuffling", 2),
-        ("reshuffling", 3),
-    ]
-    assert found[2]["step"] == pytest.approx(
-        rs.critical_step(problem, rs.RandomReshuffling(batches=3), mean_square=False), rel=1e-8
-    )
-    assert found[2]["alpha"] == pytest.approx(3 * found[2]["step"])
-    assert found[-1]["step"] == pytest.approx(
-        rs.critical_step(problem, rs.WithReplacement(batches=3), mean_square=False), rel=1e-8
-    )
+    for one, scheme in (
+        (found[2], rs.RandomReshuffling(batches=3)),
+        (found[-1], rs.WithReplacement(batches=3)),
+    ):
+        assert one["step"] == pytest.approx(rs.critical_step(problem, scheme, mean_square=False), rel=1e-8)
+        assert one["alpha"] == pytest.approx(3 * one["step"])
 
 
 def test_the_largest_steps_in_the_limit(capsys):
-    found = answer(capsys, "stability", "--aspect", "1.5", "--batches", "1,2")["thresholds"]
+    found = answer(capsys, "stability --aspect 1.5 --batches 1,2")["thresholds"]
     assert found[0]["alpha"] == pytest.approx(2 / (1 + 1.5**0.5) ** 2, rel=1e-8)
     assert found[1]["alpha"] == pytest.approx(asymptotics.critical_alpha(1.5, 2), rel=1e-8)
 
 
 @pytest.mark.slow
-def test_the_table_and_the_files_of_stability(capsys, tmp_path):
-    arguments = ("stability", "--n", "24", "--p", "30", "--batches", "1,2,3")
-    outcome = run(capsys, *arguments, "--plot", str(tmp_path / "stability.svg"))
-    assert outcome.code == 0
-    assert "converges up to" in outcome.out
-    assert (tmp_path / "stability.svg").read_text().startswith("<?xml")
-    assert (
-        run(capsys, *arguments, "--csv", "-").out.splitlines()[0] == "scheme,batches,step,alpha,error,reason"
-    )
+def test_the_table_and_the_files(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    line = "stability --n 24 --p 30 --batches 1,2,3"
+    assert "converges up to" in shown(capsys, line, "--plot", "stability.svg")
+    assert Path("stability.svg").read_text().startswith("<?xml")
+    header = shown(capsys, line, "--csv", "-").splitlines()[0]
+    assert header == "scheme,batches,step,alpha,error,reason"
 
 
-def test_learning_curves_in_the_limit_are_the_library_s(capsys):
-    found = answer(
-        capsys,
-        "limits",
-        "--aspect",
-        "1.5",
-        "--alpha",
-        "0.2",
-        "--noise",
-        "0.5",
-        "--batches",
-        "1,2",
-        "--epochs",
-        "50",
-    )["curves"]
-    for one, batches in zip(found, (1, 2), strict=True):
-        exact = asymptotics.learning_curve(1.5, 0.2, batches, noise=0.5)
-        np.testing.assert_allclose(one["risk"]["total"], exact.risk(np.arange(51)).total, rtol=1e-9)
-        assert one["best_epoch"]["epoch"] == exact.best_epoch().epoch
-        assert one["limit"] == pytest.approx(float(exact.limit().total), rel=1e-9)
-        assert one["converges"] is True
+def rows_of(text):
+    """The rows of shuffled samples in a table."""
+    return [line.split() for line in text.splitlines() if line.startswith("sample-reshuffling ")]
 
 
 @pytest.mark.slow
-def test_the_table_and_the_files_of_limits(capsys, tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "120")
-    arguments = ("limits", "--aspect", "0.5", "--alpha", "0.3", "--batches", "1,2", "--epochs", "20")
-    outcome = run(capsys, *arguments, "--plot", str(tmp_path / "limits.png"))
-    assert outcome.code == 0
-    assert "risk there" in outcome.out
-    lines = run(capsys, *arguments, "--csv", "-").out.splitlines()
-    assert lines[0] == "batches,epoch,risk,frozen,bias,cross,variance"
-    assert len(lines) == 1 + 2 * 21
+def test_thresholds_have_their_errors(capsys, monkeypatch):
+    known, critical_step = {}, rs.critical_step
+
+    def kept(problem, scheme, **asked):
+        known[scheme.batches] = critical_step(problem, scheme, **asked)
+        return known[scheme.batches]
+
+    monkeypatch.setattr("reshuffle.grid.metrics.critical_step", kept)
+    rows = rows_of(shown(capsys, SAMPLES))
+    assert [row[1] for row in rows] == ["2", "4", "8"]
+    assert "±" in rows[-1]
+    found = answer(capsys, SAMPLES)["thresholds"]
+    exact = critical_step(rs.gaussian(24, 2), rs.SampleReshuffling(batches=2), mean_square=False)
+    assert found[1]["step"] == pytest.approx(exact, rel=1e-8)
+    assert found[2]["step"] == pytest.approx(known[4], rel=1e-8)
+    assert found[3]["error"] == pytest.approx(known[8].error, rel=1e-6)
 
 
-def test_beyond_convergence_the_limit_is_inf(capsys):
-    (found,) = answer(
-        capsys, "limits", "--aspect", "1.5", "--alpha", "0.5", "--batches", "1", "--epochs", "5"
-    )["curves"]
-    assert found["converges"] is False
-    assert found["limit"] == "inf"
+def test_what_is_known_is_printed_and_what_is_not_says_why(capsys, monkeypatch):
+    def refuses_eight(problem, scheme, **asked):
+        if scheme.batches == 8:
+            raise rs.BudgetError("there are 8 batches, but at most 4 are known")
+        return CriticalStep(0.5)
+
+    monkeypatch.setattr("reshuffle.grid.metrics.critical_step", refuses_eight)
+    text = shown(capsys, SAMPLES)
+    assert rows_of(text)[-1][2:] == ["-", "-"]
+    assert "sample-reshuffling, 8 batches: " in text
+    last = answer(capsys, SAMPLES)["thresholds"][3]
+    assert (last["step"], last["alpha"]) == (None, None)
+    assert "at most 4" in last["reason"]
+    # Without any answer it is an error.
+    outcome = run(capsys, f"{SAMPLES} --batches 8")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "descend" not in outcome.err
+
+
+def test_default_batches_fit_few_rows(capsys):
+    found = answer(capsys, "stability --n 5 --p 3")["thresholds"]
+    assert [one["batches"] for one in found] == [1, 2, 4]
+
+
+@pytest.mark.slow
+def test_recipes_and_the_mean_square(capsys):
+    problem, scheme = rs.gaussian(20, 4), rs.RandomReshuffling(batches=2)
+    line = "stability --n 20 --p 4 --batch-size 10"
+    for options, asked in (
+        ("", {}), ("--mean-square", {"mean_square": True}), ("--momentum 0.3", {"momentum": 0.3})
+    ):  # fmt: skip
+        (found,) = answer(capsys, f"{line} {options}")["thresholds"]
+        expected = rs.critical_step(problem, scheme, **{"mean_square": False, **asked})
+        assert found["step"] == pytest.approx(expected, rel=1e-5)
+    assert "the mean square of a run converges up to" in shown(capsys, f"{line} --mean-square")
+    assert "2% apart" in shown(capsys, f"{line} --momentum 0.3")

@@ -161,7 +161,7 @@ def test_every_command_keeps_within_the_terminal(capsys, monkeypatch, line):
     found, deliver = [], render.deliver
     with monkeypatch.context() as patch:
         patch.setattr(render, "deliver", lambda *answer: found.append(answer))
-        outcome = run(capsys, *line.split())
+        outcome = run(capsys, line)
     assert outcome.code == 0, outcome.err
 
     def shown(width):

@@ -57,7 +57,7 @@ REFUSED = {
     ),
     "gaps": (b"a,y\n,1\n2,2\n3,5\n", "missing value"),
     "infinities": (b"a,y\ninf,1\n2,2\n3,5\n", "finite number"),
-    "huge numbers": (b"a,y\n1e300,1\n2,2\n3,5\n", "other units"),
+    "huge numbers": (b"a,y\n1e300,1\n2,2\n3,5\n", "rescale X"),
     "names twice": (b"a,a,y\n1,2,3\n2,2,4\n3,1,7\n", "share one"),
     "too many columns": (b",".join(b"c%d" % k for k in range(2000)) + b"\n", "at most 1,000 columns"),
     "too many rows": (b"a,y\n" + b"1,2\n" * 200_000, "at most 100,000 rows"),

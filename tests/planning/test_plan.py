@@ -515,9 +515,7 @@ def test_targets_that_look_like_classes_are_noted():
     )
     rows = rs.gaussian(100, 3, seed=0).X
     classes = rs.plan(rows, np.arange(100) % 10, batch_sizes=[100], epochs=5)
-    assert noted(
-        classes, "y has 10 values, all whole: if they are classes, plan for a column of 0 and 1 for each"
-    )
+    assert noted(classes, "y has 10 values, all whole: if they are classes, plan with classes=True")
     assert not any("class" in note for note in rs.plan(X, Y, batch_sizes=[24], epochs=5).notes)
 
 

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from reshuffle.sklearn import MiniBatchKernelRegressor, MiniBatchRegressor, MiniBatchRegressorCV
+from reshuffle.sklearn import (
+    MiniBatchClassifier,
+    MiniBatchClassifierCV,
+    MiniBatchKernelRegressor,
+    MiniBatchRegressor,
+    MiniBatchRegressorCV,
+)
 
 ROOT = Path(__file__).parent.parent.parent
 MODELS = [
@@ -16,6 +22,8 @@ MODELS = [
     MiniBatchRegressor(single_run=True, momentum=0.5, standardize=True),
     MiniBatchRegressorCV(),
     MiniBatchKernelRegressor(),
+    MiniBatchClassifier(),
+    MiniBatchClassifierCV(),
 ]
 ARRAY_API = """
 from sklearn.utils.estimator_checks import check_array_api_input

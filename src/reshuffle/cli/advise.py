@@ -16,13 +16,10 @@ from reshuffle.cli.sketch import Series
 from reshuffle.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
-
     import reshuffle as rs
     from reshuffle._arrays import FloatArray
     from reshuffle.planning import HoldoutCheck
 
-_LARGEST = 1e100
 _FEWEST_ROWS = 3
 """One to leave out, and two to learn from."""
 _EQUAL = 1e-3
@@ -89,7 +86,7 @@ def advise(
     read = read_for_advice(data, target, drop, one_hot, fill)
     held_out = None
     if test is not None:
-        _require_names(test)
+        _named_table(test)
         held_out = read.held_out(test, allow_more=True)
     if sizes is not None and max(sizes) > len(read.X):
         raise ArgumentError(
@@ -114,24 +111,19 @@ def read_for_advice(
     """Read a table with names of columns; what nothing can be learned from is refused by name."""
     import numpy as np
 
-    names = _require_names(path)
+    table = _named_table(path)
     if not target:
-        raise InputError(f"{{target}} must name the column of {path} to be predicted, one of {some(names)}.")
-    if len(names) < 2:
+        raise InputError(
+            f"{{target}} must name the column of {path} to be predicted, one of {some(table.names)}."
+        )
+    if len(table.names) < 2:
         raise InputError(f"{path} must have a column beside {{target}} to learn from, but it has one alone.")
-    data = reader.read(path, target, drop, one_hot, fill)
+    data = reader.read(table, target, drop, one_hot, fill)
     if len(data.X) < _FEWEST_ROWS:
         raise InputError(
             f"{path} must have at least {_FEWEST_ROWS} rows, to leave one out and learn from the others, "
             f"but it has {len(data.X)}."
         )
-    columns_ = zip([*data.features, *data.targets], [*data.X.T, *data.y.T], strict=True)
-    for name, size in ((name, np.abs(column).max()) for name, column in columns_):
-        if size and not 1 / _LARGEST < size < _LARGEST:
-            raise InputError(
-                f"{path}: column {reader.quoted(name)} must have its largest entry between {1 / _LARGEST:g} and "
-                f"{_LARGEST:g}, but that is {size:.3g}; write it in other units."
-            )
     for name, column in zip(data.targets, data.y.T, strict=True):
         if np.ptp(column) == 0:
             raise InputError(
@@ -165,8 +157,8 @@ def read_for_advice(
     return data
 
 
-def _require_names(path: str) -> list[str]:
-    """The names of columns; files without are refused."""
+def _named_table(path: str) -> reader.Table:
+    """A table with names of columns; files without are refused."""
     endings = "".join(Path(path).suffixes[-2:]).lower()
     if path != reader.STANDARD_INPUT and not endings.endswith((".csv", ".tsv", ".gz", ".parquet")):
         raise InputError(
@@ -180,7 +172,7 @@ def _require_names(path: str) -> list[str]:
             f"{path} must name its columns in its first line, which is {table.separator.join(cells)[:60]!r}; "
             "write such a line above it."
         )
-    return table.names
+    return table
 
 
 @dataclass(frozen=True, eq=False)
@@ -362,23 +354,29 @@ def curves(advice: Advice) -> list[Series]:
     plan = advice.plan
     _, size, share, _ = plan.best.place
     errors = plan.errors
-    rate = number(plan.best.step, 3)
-    wanted = {(size, share): f"recommended: {batches(plan, plan.best.batch_size)}, learning rate {rate}"}
+    recipe = f"{batches(plan, plan.best.batch_size)}, learning rate {number(plan.best.step, 3)}"
+    wanted = {(size, share): f"recommended: {recipe}"}
     for other, word in ((len(plan.shares) - 1, "larger"), (max(share - 3, 0), "smaller")):
         factor = float(plan.shares[other]) / plan.best.share
         times = factor if factor >= 1 else 1 / factor
         wanted.setdefault((size, other), f"learning rate {number(times, 3)} times {word}")
     largest = len(plan.batch_sizes) - 1
     if largest != size:
-        best = int(np.argmin(errors[largest].min(axis=-1)))
-        wanted[largest, best] = f"{batches(plan, int(plan.batch_sizes[largest]))}, at the best rate"
+        rate = int(np.argmin(errors[largest].min(axis=-1)))
+        wanted[largest, rate] = f"{batches(plan, int(plan.batch_sizes[largest]))}, at the best rate"
     roots = np.sqrt if advice.is_single else np.asarray
-    return [Series(label, plan.epochs, roots(errors[place])) for place, label in wanted.items()]
+    best = float(plan.best.epochs), float(roots(plan.best.test_error))
+    return [
+        Series(label, plan.epochs, roots(errors[place]), best=best if place == (size, share) else None)
+        for place, label in wanted.items()
+    ]
 
 
 def answer(advice: Advice) -> Answer:
     """Everything that is shown."""
     import numpy as np
+
+    from reshuffle import plotting
 
     plan, best, data, check = advice.plan, advice.plan.best, advice.data, advice.check
     code = training_programs(data, plan, advice.test)
@@ -398,6 +396,9 @@ def answer(advice: Advice) -> Answer:
     )
     unit = f"RMSE of {data.targets[0]}" if advice.is_single else "share of the variance"
     units = "in units of the target squared" if advice.is_single else "each target in its standard deviations"
+    levels = {"least squares": advice.error(plan.least_squares.mean_square)[0]}
+    if check is not None:
+        levels[f"on {check.rows} held-out rows"] = advice.error(check.found)[0]
     spread = f"; of it {number(best.spread, 2)} is what the random order of a single run adds"
     return Answer(
         "advise",
@@ -440,7 +441,8 @@ def answer(advice: Advice) -> Answer:
             "shortest training.",
         ],
         code=[f"# In torch:\n{code['torch']}", f"# In scikit-learn:\n{code['scikit_learn']}"],
-        draw=lambda: _picture(advice),
+        levels=levels,
+        draw_beside=lambda ax: plotting.plan_map(plan, ax=ax),
     )
 
 
@@ -457,36 +459,6 @@ def _columns(plan: "rs.Plan") -> dict[str, Any]:
         "mean_square": plan.mean_squares.ravel(),
         "spread": plan.spreads.ravel(),
     }
-
-
-def _picture(advice: Advice) -> "Picture":
-    """The test error along the epochs, and a map of all choices."""
-    import numpy as np
-
-    from reshuffle import plotting
-
-    made = plotting.figure(11.0, 4.2)
-    ax, right = made.subplots(1, 2)
-    label = "RMSE on new rows" if advice.is_single else "test error, share of the variance"
-    for colour, one in zip(plotting.COLOURS, curves(advice), strict=False):
-        plotting.curve(one.x, one.y, label=one.label, colour=colour, ylabel=label, ax=ax)
-    best, check = advice.plan.best, advice.check
-    height, error = advice.error(best.test_error, best.standard_error)
-    style = {"capsize": 3, "zorder": 3}
-    ax.errorbar(best.epochs, height, yerr=error, fmt="o", color=plotting.COLOURS[0], **style,
-                label=f"expected after {best.epochs} epochs, ± its standard error")  # fmt: skip
-    if check is not None:
-        height, error = advice.error(check.found, check.found_error)
-        # A little to the right of what was expected.
-        ax.errorbar(1.15 * best.epochs, height, yerr=error if np.isfinite(error) else None, fmt="s",
-                    color="black", **style, label=f"on {check.rows} held-out rows")  # fmt: skip
-    simple = advice.error(advice.plan.least_squares.mean_square)[0]
-    ax.axhline(simple, color="black", linewidth=0.8, linestyle="--", zorder=1, label="least squares")
-    ax.set_xscale("log")
-    plotting.scale_values(ax)
-    ax.legend(frameon=False, fontsize=7)
-    plotting.plan_map(advice.plan, ax=right)
-    return made
 
 
 def training_programs(data: Data, plan: "rs.Plan", test: str | None) -> dict[str, str]:

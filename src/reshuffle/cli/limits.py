@@ -15,7 +15,7 @@ from reshuffle.cli.sketch import Series
 from reshuffle.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+    from matplotlib.axes import Axes
 
     from reshuffle._arrays import FloatArray
 
@@ -411,16 +411,13 @@ def spectrum(
     def lines(name: str, form: str) -> Any:
         return lambda record: "\n".join(form.format(*pair) for pair in record[name]) or "none"
 
-    def draw() -> "Picture":
-        picture = plotting.figure(6.8, 4.2)
-        ax = picture.add_subplot()
+    def draw(ax: "Axes") -> None:
         for label, colour, _, one, eigenvalues in found:
             style: dict[str, Any] = {"label": label, "colour": colour, "decades": axes.decades, "ax": ax}
             plotting.spectrum_curve(one, eigenvalues=eigenvalues, **style)
         if axes.top:
             ax.set_ylim(0, 1.2 * axes.top)
         ax.legend(frameon=False, fontsize=9)
-        return picture
 
     answer = Answer(
         "spectrum",

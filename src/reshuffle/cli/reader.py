@@ -19,7 +19,7 @@ from reshuffle.cli.console import InputError, warn
 if TYPE_CHECKING:
     import pandas as pd
 
-    from reshuffle._arrays import BoolArray, FloatArray
+    from reshuffle._arrays import FloatArray
 
 STANDARD_INPUT = "-"
 _KINDS = {
@@ -100,10 +100,8 @@ def kind_of(path: str) -> str:
     endings = [ending.lower() for ending in Path(path).suffixes]
     kind = "".join(endings[-2:] if endings[-1:] == [".gz"] else endings[-1:])
     if kind not in _KINDS:
-        raise InputError(
-            f"{path}: data files end in .npz, .npy, .csv or .parquet (or .tsv, or .csv.gz), but this one ends in "
-            f"{kind!r}."
-        )
+        known = "data files end in .npz, .npy, .csv or .parquet (or .tsv, or .csv.gz)"
+        raise InputError(f"{path}: {known}, but this one ends in {kind!r}.")
     return kind
 
 
@@ -116,6 +114,8 @@ def _standard_input() -> bytes:
 def opened(path: str) -> Iterator[Any]:
     """The bytes of a file, unpacked, or of standard input; whatever fails to read them is refused."""
     kind = kind_of(path)
+    # Errors of pandas and pyarrow are ValueErrors.
+    unreadable = ValueError, EOFError, NotImplementedError, csv.Error, zipfile.BadZipFile, gzip.BadGzipFile
     try:
         with (
             io.BytesIO(_standard_input()) if path == STANDARD_INPUT else open(path, "rb") as file,
@@ -126,15 +126,7 @@ def opened(path: str) -> Iterator[Any]:
         raise
     except UnicodeDecodeError:
         raise InputError(f"{path} is not a text file in UTF-8.") from None
-    # Errors of pandas and pyarrow are among these.
-    except (
-        ValueError,
-        EOFError,
-        NotImplementedError,
-        csv.Error,
-        zipfile.BadZipFile,
-        gzip.BadGzipFile,
-    ) as error:
+    except unreadable as error:
         raise InputError(f"{path} is not a readable {_KINDS[kind]}: {error}") from None
 
 
@@ -155,43 +147,31 @@ def array(path: str, arrays: Any, name: str) -> Any:
     return arrays[name]
 
 
-@contextmanager
-def _parquet(path: str) -> Iterator[Any]:
-    """An open parquet file; unlike read_parquet of pandas, it may have columns of the same name."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "parquet files need pyarrow, which is not installed: install pyarrow."
-        ) from None
-    with opened(path) as file:
-        yield pyarrow.parquet.ParquetFile(file)
-
-
 @dataclass(frozen=True, eq=False)
 class Table:
     """The columns of a file, how the file is written, and its frame, which is read when it is first used.
 
     Columns have names without spaces around them, or "column 1", "column 2", ... where the file has none; those of
-    `words` stay text. The separator is empty for files that are no text.
+    `words` stay text. The separator is empty for files that are no text, which are read at once.
     """
 
     path: str
     names: list[str]
     has_names: bool
+    loaded: "pd.DataFrame | None" = None
     separator: str = ""
     header_lines: int = 0
     has_decimal_commas: bool = False
     is_padded: bool = False
-    words: tuple[str, ...] = ()
+    words: Sequence[str] = ()
 
     @cached_property
     def frame(self) -> "pd.DataFrame":
         """All rows, as pandas reads them."""
         import pandas as pd
 
-        if self.separator:
+        frame = self.loaded
+        if frame is None:
             exactly = {"float_precision": "round_trip"} if int(pd.__version__.partition(".")[0]) < 3 else {}
             try:
                 with opened(self.path) as file:
@@ -210,11 +190,6 @@ class Table:
             except InputError:
                 self.require_equal_rows()
                 raise
-        elif self.has_names:
-            with _parquet(self.path) as file:
-                frame = file.read().to_pandas(ignore_metadata=True)
-        else:
-            frame = pd.DataFrame(load(self.path), columns=self.names)
         if frame.empty:
             raise InputError(f"{self.path} has {'a header but ' * bool(self.header_lines)}no rows.")
         return frame
@@ -241,22 +216,42 @@ class Table:
 
 
 def read_table(path: str, least: int = 1) -> Table:
-    """The columns of a table, without its rows. Too few columns are refused, and two of one name."""
+    """The columns of a table; rows of text are read later. Too few columns are refused, and equal names."""
     kind = kind_of(path)
     if kind == ".npy":
-        shape = load(path).shape
-        table = Table(path, _places(shape[1]) if len(shape) == 2 else [], has_names=False)
+        import pandas as pd
+
+        values = load(path)
+        names = _places(values.shape[1]) if values.ndim == 2 else []
+        table = Table(path, names, False, pd.DataFrame(values, columns=names) if names else None)
     elif kind == ".parquet":
-        with _parquet(path) as file:
-            table = Table(path, file.schema_arrow.names, has_names=True)
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError(
+                "parquet files need pyarrow, which is not installed: install pyarrow."
+            ) from None
+        with opened(path) as file:
+            # Unlike read_parquet of pandas, it takes columns of the same name, which are refused below.
+            frame = pyarrow.parquet.ParquetFile(file).read().to_pandas(ignore_metadata=True)
+        table = Table(path, list(frame.columns), True, frame)
     else:
         table = _table_of_text(path)
     if len(table.names) < least:
         raise InputError(
             f"{path} must be a table with at least two columns, features and y, but it has {len(table.names)}."
         )
-    if table.has_names:
-        _require_distinct(path, table.names)
+    places: dict[str, list[str]] = {}
+    for place, name in enumerate(table.names):
+        places.setdefault(name, []).append(str(place + 1))
+    shared = [name for name, columns in places.items() if len(columns) > 1]
+    if shared:
+        listed = some(shared, lambda name: f"{some(places[name], joint=' and ')} ({shown(name)})")
+        raise InputError(
+            f"{path}: every column must have a name of its own, but these share one: columns {listed}; rename or "
+            "drop all but one."
+        )
     return table
 
 
@@ -277,12 +272,12 @@ def _table_of_text(path: str) -> Table:
             below, cells = next(rows, (0, header))
             if len(cells) != len(names):
                 raise _ragged(path, below, len(cells), len(names))
-            return Table(path, names, True, separator, line, is_padded=names != header)
+            return Table(path, names, True, None, separator, line, is_padded=names != header)
     if len(names) > 1 and names == [str(place) for place in range(len(names))]:
         warn(
             f"line 1 of {path} counts 0, 1, 2, ... and is read as numbers; if it is a header, name its columns."
         )
-    return Table(path, _places(len(names)), False, separator)
+    return Table(path, _places(len(names)), False, None, separator)
 
 
 def _rows(text: Any, separator: str) -> Iterator[tuple[int, list[str]]]:
@@ -305,23 +300,8 @@ def _places(count: int) -> list[str]:
     return [f"column {place + 1}" for place in range(count)]
 
 
-def _require_distinct(path: str, names: Sequence[str]) -> None:
-    """Refuse two columns of one name, since nobody knows which is meant."""
-    places: dict[str, list[str]] = {}
-    for place, name in enumerate(names):
-        places.setdefault(name, []).append(str(place + 1))
-    shared = [name for name, columns in places.items() if len(columns) > 1]
-    if shared:
-        listed = some(shared, lambda name: f"{some(places[name], joint=' and ')} ({shown(name)})")
-        raise InputError(
-            f"{path}: every column must have a name of its own, but these share one: columns {listed}; rename or "
-            "drop all but one."
-        )
-
-
 def _ragged(path: str, line: int, cells: int, columns: int) -> InputError:
-    is_double = cells == 2 * columns
-    hint = f". {_COMMA_ADVICE}" if is_double else "; entries with commas in them need quotes."
+    hint = f". {_COMMA_ADVICE}" if cells == 2 * columns else "; entries with commas in them need quotes."
     return InputError(f"{path}: line {line} has {cells} cells, but the first line has {columns}{hint}")
 
 
@@ -405,15 +385,13 @@ class Data:
                     f"{{test}} {path} must have the columns of {self.path}{order}, but {verb} {some(names)}."
                 )
         medians = dict(zip(self.numeric, np.median(self.X[:, : len(self.numeric)], axis=0), strict=True))
-        table = replace(table, words=tuple(self.encoded))
-        table, numbers, _ = _numbers(table, self.numeric, self.targets, medians if self.fill else {})
-        for name, categories in self.encoded.items():
-            new = sorted(set(_words(table, name)) - set(categories))
+        made = _numbers(table, self.numeric, self.targets, list(self.encoded), medians if self.fill else {})
+        categories = _words(made[0], self.encoded)
+        for name, cells in categories.items():
+            new = sorted(set(cells) - set(self.encoded[name]))
             if new:
                 warn(f"{path}: column {quoted(name)} has categories that {self.path} has not: {some(new)}.")
-        return _with_categories(table, numbers[:, : len(self.numeric)], self.encoded), numbers[
-            :, len(self.numeric) :
-        ]
+        return _encoded(made[1], categories, self.encoded), made[2]
 
     def warn_of_indices(self) -> None:
         """Warn of an index that pandas wrote: it is a feature like any other, and seldom meant to be."""
@@ -433,17 +411,18 @@ class Data:
 
 
 def read(
-    path: str,
+    source: str | Table,
     target: Sequence[str] = (),
     drop: Sequence[str] = (),
     one_hot: Sequence[str] = (),
     fill: str | None = None,
 ) -> Data:
-    """Read X, y and what the file knows of the truth.
+    """Read X, y and what the file, or a table of it, knows of the truth.
 
     npz: arrays X and y, and `beta_star`, `covariance`, `noise`. npy: the last column is y. Tables: the columns
     `target`, else the one named y, else the last.
     """
+    path = source if isinstance(source, str) else source.path
     kind = kind_of(path)
     for option, given in (("target", target), ("drop", drop), ("one_hot", one_hot)):
         if given and kind in (".npz", ".npy"):
@@ -463,7 +442,7 @@ def read(
                 "save one of its columns as y, or ask LeastSquares(X, y) in Python about all of them."
             )
         return Data(None, path, X, y[:, None], ["the array y"], _places(X.shape[1]), truth=truth)
-    table = read_table(path, least=2)
+    table = read_table(path, least=2) if isinstance(source, str) else source
     choice = ""
     if target and not table.has_names:
         raise InputError(
@@ -484,8 +463,9 @@ def read(
                 f"{{{option}}} and {{{other}}} must name different columns, but both name {some(both)}."
             )
     numeric = [name for name in table.names if name not in {*targets, *dropped, *words}]
-    table, numbers, filled = _numbers(replace(table, words=tuple(words)), numeric, targets, fill)
-    encoded = {name: sorted(set(_words(table, name))) for name in words}
+    table, features, y, filled = _numbers(table, numeric, targets, words, fill)
+    categories = _words(table, words)
+    encoded = {name: sorted(set(cells)) for name, cells in categories.items()}
     for name, found in encoded.items():
         if len(found) == len(table.frame) > 1:
             raise InputError(
@@ -498,10 +478,10 @@ def read(
                 f"{{one_hot}} {as_argument(name)} makes columns named {shown(name)}_..., but {path} has "
                 f"{some(taken)} already; rename one of them."
             )
-    X = _with_categories(table, numbers[:, : len(numeric)], encoded)
-    y = numbers[:, len(numeric) :]
+    X = _encoded(features, categories, encoded)
     # A copy has no frame, which takes as much memory as X.
-    return Data(replace(table), path, X, y, targets, numeric, encoded, dropped, [], fill, filled, choice)
+    table = replace(table, loaded=None)
+    return Data(table, path, X, y, targets, numeric, encoded, dropped, [], fill, filled, choice)
 
 
 def _named(table: Table, option: str, given: Sequence[str]) -> list[str]:
@@ -528,57 +508,49 @@ def _named(table: Table, option: str, given: Sequence[str]) -> list[str]:
 
 def numbers_of(table: Table) -> "FloatArray":
     """All columns of a table of numbers."""
-    return _numbers(table, table.names, [], None)[1]
+    return _numbers(table, table.names, [], [], None)[1]
 
 
 def _numbers(
-    table: Table, features: Sequence[str], targets: Sequence[str], fill: Any
-) -> tuple[Table, "FloatArray", dict[str, float]]:
-    """Columns of finite numbers, (rows, features and targets), and the values filled in for missing ones.
+    table: Table, features: list[str], targets: list[str], words: list[str], fill: Any
+) -> tuple[Table, "FloatArray", "FloatArray", dict[str, float]]:
+    """The table with its words, features and targets as finite numbers, and the values filled in for missing ones.
 
     `fill` is None, "median", or the values themselves. Where numbers have decimal commas the table is read again.
     """
     import numpy as np
 
-    names = [*features, *targets]
-    made = np.empty((len(table.frame), len(names)))
-    wrong: dict[str, BoolArray] = {}
-    gaps: dict[str, BoolArray] = {}
-    for place, name in enumerate(names):
-        made[:, place] = _converted(table.frame[name])
-        missing = np.isnan(made[:, place])
-        bad = missing & table.frame[name].notna().to_numpy()
-        if bad.any():
-            wrong[name] = bad
-        elif missing.any():
-            gaps[name] = missing
-    if wrong or gaps:
+    names, table = [*features, *targets], replace(table, words=words)
+    given = table.frame[names]
+    made = given.apply(_converted)
+    missing = made.isna()
+    wrong = missing & given.notna()
+    if missing.to_numpy().any():
         # pandas takes cells that a line lacks for missing ones.
         table.require_equal_rows()
-    if wrong:
+    if wrong.to_numpy().any():
+        wrong = wrong.loc[:, wrong.any()]
         if table.separator and not table.has_decimal_commas and _has_decimal_commas(table, names, wrong):
-            return _numbers(replace(table, has_decimal_commas=True), features, targets, fill)
+            return _numbers(replace(table, has_decimal_commas=True), features, targets, words, fill)
         raise _not_numbers(table, wrong, targets)
-    filled: dict[str, float] = {}
-    for name in [name for name in gaps if name in features and fill]:
-        column, missing = made[:, names.index(name)], gaps.pop(name)
-        if missing.all() and fill == "median":
+    gaps = [name for name in features if fill and missing[name].any()]
+    filled = {name: made[name].median() if fill == "median" else fill[name] for name in gaps}
+    for name, value in filled.items():
+        if np.isnan(value):
             raise InputError(
                 f"{table.path}: column {quoted(name)} is empty; leave it out with {{drop}} {as_argument(name)}."
             )
-        value = float(np.median(column[~missing])) if fill == "median" else fill[name]
-        column[missing] = filled[name] = value
-    if gaps:
-        away = [name for name in gaps if name not in targets]
-        raise _missing(table, gaps, "drop or fill in such rows", away, "take {fill} median")
-    for name, column in zip(names, made.T, strict=True):
-        infinite = np.flatnonzero(np.isinf(column))
-        if infinite.size:
-            raise InputError(
-                f"{table.path}: {table.place(infinite[0])}, column {quoted(name)} must be a finite number, "
-                f"but it is {column[infinite[0]]}."
-            )
-    return table, made, filled
+    missing = missing.loc[:, missing.any()].drop(columns=gaps)
+    if not missing.empty:
+        away = [name for name in missing if name not in targets]
+        raise _missing(table, missing, "drop or fill in such rows", away, "take {fill} median")
+    values = made.fillna(filled).to_numpy(np.float64)
+    for row, place in np.argwhere(np.isinf(values)):
+        raise InputError(
+            f"{table.path}: {table.place(row)}, column {quoted(names[place])} must be a finite number, but it is "
+            f"{values[row, place]}."
+        )
+    return table, values[:, : len(features)], values[:, len(features) :], filled
 
 
 def _converted(column: "pd.Series") -> Any:
@@ -588,15 +560,15 @@ def _converted(column: "pd.Series") -> Any:
 
     kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else "O"
     if kind in "Mm":
-        return np.nan
-    return (column if kind in "biuf" else pd.to_numeric(column.astype(object), errors="coerce")).to_numpy(
+        return np.full(len(column), np.nan)
+    return (column if kind in "biuf" else pd.to_numeric(column.astype(object), errors="coerce")).astype(
         np.float64
     )
 
 
-def _has_decimal_commas(table: Table, names: Sequence[str], wrong: "dict[str, BoolArray]") -> bool:
+def _has_decimal_commas(table: Table, names: Sequence[str], wrong: "pd.DataFrame") -> bool:
     """True if cells that are no numbers have decimal commas; refused where these may mean thousands."""
-    texts = [str(cell).strip() for name, bad in wrong.items() for cell in table.frame[name][bad]]
+    texts = [str(cell).strip() for name in wrong for cell in table.frame[name][wrong[name]]]
     commas = [text for text in texts if _DECIMAL_COMMA.fullmatch(text)]
     if not commas:
         return False
@@ -611,13 +583,12 @@ def _has_decimal_commas(table: Table, names: Sequence[str], wrong: "dict[str, Bo
     return True
 
 
-def _not_numbers(table: Table, wrong: "dict[str, BoolArray]", targets: Sequence[str]) -> InputError:
+def _not_numbers(table: Table, wrong: "pd.DataFrame", targets: Sequence[str]) -> InputError:
     """The error on columns that hold something else than numbers, with what to do about it."""
-    import numpy as np
-
-    (name, bad), *rest = wrong.items()
-    row, column, is_target = int(np.flatnonzero(bad)[0]), table.frame[name], name in targets
-    cell, count, argument = str(column.iloc[row]), int(column.nunique()), as_argument(name)
+    name, *rest = wrong
+    bad, column, is_target = wrong[name].to_numpy(), table.frame[name], name in targets
+    row, count, argument = int(bad.argmax()), int(column.nunique()), as_argument(name)
+    cell = str(column.iloc[row])
     what = quoted(cell)
     otherwise = "name another target" if is_target else f"leave the column out with {{drop}} {argument}"
     if column.dtype.kind in "Mm" or _DATE.fullmatch(cell.strip()):
@@ -632,7 +603,7 @@ def _not_numbers(table: Table, wrong: "dict[str, BoolArray]", targets: Sequence[
         what += f", one of {count} different entries"
         hint = f"write a number for each class, such as {', '.join(map(str, range(min(count, 3))))}"
     else:
-        others = [other for other, _ in rest if other not in targets][:_LONGEST_LIST]
+        others = [other for other in rest if other not in targets][:_LONGEST_LIST]
         counts = ", ".join(f"{shown(other)} ({table.frame[other].nunique()})" for other in others)
         what += f", one of {count} different entries{f' (as in {counts})' * bool(others)}"
         hint = f"encode categories with {{one_hot}} {argument}"
@@ -643,13 +614,11 @@ def _not_numbers(table: Table, wrong: "dict[str, BoolArray]", targets: Sequence[
 
 
 def _missing(
-    table: Table, gaps: "dict[str, BoolArray]", remedy: str, away: Sequence[str], *others: str
+    table: Table, missing: "pd.DataFrame", remedy: str, away: Sequence[str], *others: str
 ) -> InputError:
     """The error on all columns in which values are missing; those that may be left out have other remedies, too."""
-    import numpy as np
-
-    counts = {name: int(missing.sum()) for name, missing in gaps.items()}
-    first = min(int(np.flatnonzero(missing)[0]) for missing in gaps.values())
+    counts = missing.sum().to_dict()
+    first = table.place(int(missing.any(axis=1).to_numpy().argmax()))
     (name, count), *_ = counts.items()
     found = f"column {quoted(name)} has {count} missing value{'s' * (count > 1)}"
     if len(counts) > 1:
@@ -659,21 +628,24 @@ def _missing(
         drops = " ".join(f"{{drop}} {as_argument(name)}" for name in away[:_LONGEST_LIST])
         drops += " ..." * (len(away) > _LONGEST_LIST)
         ways += [f"leave the column{'s' * (len(away) > 1)} out with {drops}", *others]
-    return InputError(f"{table.path}: {found}, the first in {table.place(first)}; {', or '.join(ways)}.")
+    return InputError(f"{table.path}: {found}, the first in {first}; {', or '.join(ways)}.")
 
 
-def _words(table: Table, name: str) -> list[str]:
-    """The cells of a column of categories as text, none of them missing."""
-    missing = table.frame[name].isna().to_numpy()
-    if missing.any():
-        table.require_equal_rows()
-        raise _missing(table, {name: missing}, "write a word for it in the file", [name])
-    return [str(cell) for cell in table.frame[name]]
+def _words(table: Table, names: Iterable[str]) -> dict[str, "pd.Series"]:
+    """The cells of columns of categories as text, none of them missing."""
+    for name in names:
+        missing = table.frame[[name]].isna()
+        if missing.to_numpy().any():
+            table.require_equal_rows()
+            raise _missing(table, missing, "write a word for it in the file", [name])
+    return {name: table.frame[name].astype(str) for name in names}
 
 
-def _with_categories(table: Table, numbers: "FloatArray", encoded: dict[str, list[str]]) -> "FloatArray":
+def _encoded(
+    numbers: "FloatArray", cells: "dict[str, pd.Series]", encoded: dict[str, list[str]]
+) -> "FloatArray":
+    """The features: numbers, and a column of zeros and ones for each category."""
     import numpy as np
 
-    cells = {name: np.asarray(_words(table, name)) for name in encoded}
     columns = [cells[name] == word for name, words in encoded.items() for word in words]
     return np.column_stack([numbers, *columns]).astype(np.float64) if columns else numbers

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from reshuffle.cli.options import OutputOptions
 from reshuffle.cli.sketch import Series, sketch
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
     from rich.table import Table
 
@@ -41,7 +43,7 @@ class Answer:
     record is a column of the table, under its title.
 
     `levels` are horizontal lines by name, `remarks` come above the table, `notes` below it, programs last.
-    `draw` makes pictures that have more than the series.
+    Pictures show the series, or what `draw` draws on axes, and to the right what `draw_beside` draws.
     """
 
     command: str
@@ -62,7 +64,8 @@ class Answer:
     remarks: Sequence[str] = ()
     notes: Sequence[str] = ()
     code: Sequence[str] = ()
-    draw: "Callable[[], Picture] | None" = None
+    draw: "Callable[[Axes], object] | None" = None
+    draw_beside: "Callable[[Axes], object] | None" = None
 
     @property
     def cells(self) -> list[list[str]]:
@@ -84,9 +87,17 @@ class Answer:
         last = max((float(one.x[-1]) for one in self.series if len(one.x)), default=0.0)
         return self.xlabel in ("epochs", "steps") and last > _FAR
 
+    @cached_property
     def picture(self) -> "Picture":
-        """Draw it."""
-        return _picture(self) if self.draw is None else self.draw()
+        """Its picture, in matplotlib."""
+        from reshuffle import plotting
+
+        picture = plotting.figure(6.8 if self.draw_beside is None else 11.0, 4.2)
+        ax, *others = picture.subplots(1, 1 if self.draw_beside is None else 2, squeeze=False)[0]
+        (self.draw or partial(_draw, self))(ax)
+        if self.draw_beside is not None:
+            self.draw_beside(others[0])
+        return picture
 
 
 def entry(record: Any, path: str | Callable[[Any], Any]) -> Any:
@@ -167,7 +178,7 @@ def write(answer: Answer, kind: str, path: str) -> None:
     """Write an answer to a file: its plot, csv or json."""
     with writing(path):
         if kind == "plot":
-            answer.picture().savefig(path)
+            answer.picture.savefig(path)
         else:
             text = (csv_text if kind == "csv" else json_text)(answer)
             Path(path).write_text(text, encoding="utf-8", newline="")
@@ -314,15 +325,13 @@ def tables(cells: Sequence[Sequence[str]], keys: int, width: int, rule: str = "â
     return made
 
 
-def _picture(answer: Answer) -> "Picture":
-    """The series, the best point and the simulated band of each, and the levels."""
+def _draw(answer: Answer, ax: "Axes") -> None:
+    """Draw the series, the best point and the simulated band of each, and the levels."""
     import numpy as np
     from matplotlib.ticker import MaxNLocator
 
     from reshuffle import plotting
 
-    picture = plotting.figure(6.8, 4.2)
-    ax = picture.add_subplot()
     for place, one in enumerate(answer.series):
         colour = one.colour or plotting.COLOURS[place % len(plotting.COLOURS)]
         if one.band is not None:
@@ -347,8 +356,7 @@ def _picture(answer: Answer) -> "Picture":
         ax.set_ylim(bottom=0)
     else:
         plotting.scale_values(ax)
-    ax.legend(frameon=False, fontsize=9)
-    return picture
+    ax.legend(frameon=False, fontsize=9 if answer.draw_beside is None else 7)
 
 
 def _print(answer: Answer, options: OutputOptions) -> None:

@@ -2,7 +2,6 @@
 
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,8 +16,8 @@ from reshuffle.cli.sketch import Series
 
 if TYPE_CHECKING:
     from distributed import Client
-    from matplotlib.figure import Figure as Picture
-    from xarray import DataArray, Dataset
+    from matplotlib.axes import Axes
+    from xarray import Dataset
 
 CELLS = "cells"
 """The folder in --out that keeps the answers."""
@@ -27,6 +26,8 @@ _PATIENCE = 5
 _SWEPT_EPOCHS = 40
 """About how many epochs are answered for."""
 _SHOWN_POINTS, _SHOWN_CURVES = 10, 6
+_DIVERGED = 1e100
+"""Answers beyond this are those of points that diverge."""
 
 
 @Parameter(name="*")
@@ -196,6 +197,7 @@ def _sweep_answer(posed: Posed, given: options.ProblemOptions, found: "Dataset")
     """The best points, every point in a tidy table, and a picture; the first metric is ranked and drawn."""
     import numpy as np
 
+    from reshuffle import plotting
     from reshuffle.grid.metrics import METRICS
 
     ranked = found[METRICS[str(found["question"].values[0])].quantities[0].name]
@@ -218,13 +220,22 @@ def _sweep_answer(posed: Posed, given: options.ProblemOptions, found: "Dataset")
     if records:
         *best, (_, value) = records[0].items()
         at = ", ".join(f"{dim.replace('_', ' ')} {cell(value)}" for dim, value in best)
-        notes = [f"Best: {at}, with a {shown} of {cell(value)}."]
+        later = " More epochs make it diverge." * bool(series and not series[0].y[-1] < _DIVERGED)
+        notes = [f"Best: {at}, with a {shown} of {cell(value)}.{later}"]
     kept, distrusted = int(found.attrs["from_cache"]), int(found.attrs["distrusted"])
     notes += [f"{kept} answers were there already."] * bool(kept)
     notes += [f"{distrusted} files there were not whole and were computed again."] * bool(distrusted)
     reasons = dict.fromkeys(str(reason) for reason in found["reason"].values.ravel() if reason)
     notes += [f"Of some points: {reason}" for reason in list(reasons)[:3]]
+    # The map over steps and batches, and curves at the best step; other dimensions are at their best.
     first = records[0] if records else {dim: found[dim].values[0] for dim in points}
+    x, y = points[-1], next(dim for dim in points if dim in ("batches", "batch_size"))
+    others = {dim: first[dim] for dim in points if dim not in (x, y)}
+
+    def draw_curves(ax: "Axes") -> None:
+        plotting.sweep_curves(ranked, by=y, ax=ax, **{x: first[x]}, **others)
+        ax.set_title(f"{x} {number(first[x], 3)}", fontsize=9)
+
     problem = posed.problem
     return Answer(
         "sweep",
@@ -247,7 +258,8 @@ def _sweep_answer(posed: Posed, given: options.ProblemOptions, found: "Dataset")
         keys=len(points),
         remarks=posed.remarks,
         notes=notes,
-        draw=cache(lambda: _sweep_picture(ranked, {dim: first[dim] for dim in points})),
+        draw=lambda ax: plotting.heat_map(ranked, x, y, ax=ax, **others),
+        draw_beside=draw_curves if has_epochs else None,
     )
 
 
@@ -259,20 +271,3 @@ def _sweep_columns(found: "Dataset") -> dict[str, Any]:
     shown = shown.drop_dims([name for name in ("parameter", "question") if name in shown.dims])
     frame = shown.to_dataframe(dim_order=[str(name) for name in shown.dims]).reset_index()
     return {name: frame[name].to_numpy() for name in frame}
-
-
-def _sweep_picture(ranked: "DataArray", best: dict[str, Any]) -> "Picture":
-    """The map over steps and batches, and curves at the best step; other dimensions are at their best."""
-    from reshuffle import plotting
-
-    *_, x = best
-    y = next(name for name in best if name in ("batches", "batch_size"))
-    others = {name: value for name, value in best.items() if name not in (x, y)}
-    has_curves = "epochs" in ranked.dims
-    made = plotting.figure(11.0 if has_curves else 6.0, 4.4)
-    axes = made.subplots(1, 2 if has_curves else 1, squeeze=False)[0]
-    plotting.heat_map(ranked, x, y, ax=axes[0], **others)
-    if has_curves:
-        plotting.sweep_curves(ranked, by=y, ax=axes[1], **{x: best[x]}, **others)
-        axes[1].set_title(f"{x} {number(best[x], 3)}", fontsize=9)
-    return made

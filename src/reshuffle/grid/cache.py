@@ -1,7 +1,6 @@
 """A folder of answers, one file each: named by a hash of all that the answer depends on, and read only if whole.
 
-A file is an npz archive whose comment is the hash of everything before it: if that does not match, it is not even
-opened as an archive.
+A file is an npz archive followed by its hash: if that does not match, it is not even opened as an archive.
 """
 
 import errno
@@ -23,10 +22,9 @@ from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run import Run
 from reshuffle.schemes.base import Scheme
 
-FORMAT = 3
+FORMAT = 4
 """Version of the files: another one makes other names."""
-_DIGEST = 64
-_WORDS = ("key", "error_kind", "reason")
+_DIGEST = hashlib.sha256().digest_size
 
 
 class UnknownContentError(TypeError):
@@ -64,29 +62,18 @@ class Cache:
                 errno.EACCES, "cache must be a folder to read and write; name another one", path
             )
 
-    def get(self, key: str, metric: Metric, problem: LeastSquares, epochs: int) -> dict[str, Answer] | None:
-        """The answers under a name, if there are some to be trusted, of the shapes that the metric has."""
+    def get(self, key: str, metric: Metric) -> dict[str, Answer] | None:
+        """The answers under a name, if there are some to be trusted."""
         try:
             content = (self.folder / f"{key}.npz").read_bytes()
         except FileNotFoundError:
             return None
         except OSError:
             content = b""
-        shapes = {}
-        for each in metric.quantities:
-            shapes[each.name] = each.shape(problem, (epochs,))
-            if each.has_error:
-                shapes[f"{each.name}_error"] = each.shape(problem, (epochs,), of_error=True)
-        archive = _read(content, key, shapes)
-        self.found += archive is not None
-        self.distrusted += archive is None
-        if archive is None:
-            return None
-        arrays, (_, kind, reason) = archive
-        return {
-            each.name: Answer(arrays[each.name], arrays.get(f"{each.name}_error", np.zeros(())), kind, reason)
-            for each in metric.quantities
-        }
+        answers = _read(content, key, metric)
+        self.found += answers is not None
+        self.distrusted += answers is None
+        return answers
 
     def put(self, key: str, metric: Metric, answers: Mapping[str, Answer]) -> None:
         """Keep answers: they appear under their name when they are whole and on disk, not before."""
@@ -104,37 +91,28 @@ class Cache:
 
 def _written(key: str, metric: Metric, answers: Mapping[str, Answer]) -> bytes:
     first = answers[metric.quantities[0].name]
-    words = zip(_WORDS, (key, first.error_kind, first.reason), strict=True)
-    arrays: dict[str, Any] = {f"word_{name}": np.array(str(word)) for name, word in words}
+    arrays: dict[str, Any] = {"words": np.array([key, first.error_kind, first.reason])}
     for each in metric.quantities:
-        arrays[each.name] = answers[each.name].value
-        if each.has_error:
-            arrays[f"{each.name}_error"] = answers[each.name].error
+        arrays[each.name], arrays[f"{each.name}_error"] = answers[each.name].value, answers[each.name].error
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w") as entry:
-                np.lib.format.write_array(entry, array, allow_pickle=False)
-        archive.comment = b"0" * _DIGEST
-    content = file.getvalue()[:-_DIGEST]
-    return content + hashlib.sha256(content).hexdigest().encode()
+    np.savez(file, **arrays)
+    return file.getvalue() + hashlib.sha256(file.getvalue()).digest()
 
 
-def _read(
-    content: bytes, key: str, shapes: Mapping[str, tuple[int, ...]]
-) -> tuple[dict[str, FloatArray], Any] | None:
+def _read(content: bytes, key: str, metric: Metric) -> dict[str, Answer] | None:
     body, digest = content[:-_DIGEST], content[-_DIGEST:]
-    if hashlib.sha256(body).hexdigest().encode() != digest:
+    if hashlib.sha256(body).digest() != digest:
         return None
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            words = [str(archive[f"word_{name}"]) for name in _WORDS]
-            values = {name: archive[name] for name in archive.files if not name.startswith("word_")}
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile):
+        with np.load(io.BytesIO(body), allow_pickle=False) as archive:
+            name, kind, reason = archive["words"].tolist()
+            found = {
+                each.name: Answer(archive[each.name], archive[f"{each.name}_error"], kind, reason)
+                for each in metric.quantities
+            }
+    except (ValueError, KeyError, OSError, zipfile.BadZipFile):
         return None
-    if words[0] != key or {name: value.shape for name, value in values.items()} != dict(shapes):
-        return None
-    return (values, words) if all(value.dtype == np.float64 for value in values.values()) else None
+    return found if name == key else None
 
 
 # ------------------------------------------------------------------------------------------------ names of answers

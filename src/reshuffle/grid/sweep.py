@@ -171,7 +171,7 @@ def sweep(
     known: dict[str, dict[str, Answer]] = {}
     if store is not None:
         for key, name in {key: name for (_, name), key in keys.items()}.items():
-            if (answers := store.get(key, METRICS[name], problems[0], len(when))) is not None:
+            if (answers := store.get(key, METRICS[name])) is not None:
                 known[key] = answers
     for key, name, answers in _computed(points, runs, problems, keys, known, when, computed_by):
         known[key] = answers

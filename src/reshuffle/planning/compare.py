@@ -1,6 +1,6 @@
 """Several schemes on one problem: risk, spread, limit and thresholds of each, and of the full batch."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,6 +21,17 @@ from reshuffle.schemes.base import Scheme
 
 _FULL = "full batch"
 _NOT_COMPUTED = Answer(np.asarray(np.nan))
+
+
+_COLUMNS = {
+    "mean": "mean iterate",
+    "spread": "spread",
+    "total": "one run",
+    "distance": "limit off by",
+    "critical_alpha": "critical alpha",
+    "mean_square_alpha": "in mean square",
+}
+"""Answers of a scheme by name, and the headers of their columns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,24 +71,13 @@ class SchemeRow:
     @property
     def answers(self) -> dict[str, Answer]:
         """All answers by name."""
-        names = ("mean", "spread", "total", "distance", "critical_alpha", "mean_square_alpha")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in _COLUMNS}
 
     def __repr__(self) -> str:
         unknown = [name for name, answer in self.answers.items() if not answer.is_known]
         return f"SchemeRow({self.name!r}, {self.scheme}" + (
             f", without {', '.join(unknown)})" if unknown else ")"
         )
-
-
-_COLUMNS = {
-    "mean": "mean iterate",
-    "spread": "spread",
-    "total": "one run",
-    "distance": "limit off by",
-    "critical_alpha": "critical alpha",
-    "mean_square_alpha": "in mean square",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +129,12 @@ class SchemeComparison(Displayed):
         A missing answer is a `?`, with the reason below.
         """
         header, lines, below = self._cells(epoch)
-        return "\n".join([self.title(epoch), *_aligned([header, *lines]), *below])
+        widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
+        aligned = [
+            "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip()
+            for line in (header, *lines)
+        ]
+        return "\n".join([self.title(epoch), *aligned, *below])
 
     def _cells(self, epoch: float | None) -> tuple[list[str], list[list[str]], list[str]]:
         """Header, rows and notes of the table."""
@@ -198,17 +203,6 @@ def _cell(name: str, answer: Answer, place: int, notes: dict[str, int]) -> str:
     if not answer.reason or unknown_elsewhere:
         return text
     return f"{text} [{notes.setdefault(answer.reason, len(notes) + 1)}]"
-
-
-def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Columns as wide as their widest entry, names to the left and numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    made = []
-    for line in lines:
-        cells = [line[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
-        made.append("  ".join(cells).rstrip())
-    return made
 
 
 @_arrays.with_known_keywords

@@ -343,8 +343,16 @@ def explain(
     fit = _arrays.vector(
         "coef", coef, problem.p, "one entry per column of X (an intercept is one of a column of ones)"
     )
-    when = _nearest_epoch(run, fit) if epochs is None else _given_epoch(run, epochs)
+    when = _nearest_epoch(run, fit) if epochs is None else run.recipe.epochs(epochs)
+    if np.ndim(when):
+        raise ValueError(f"epochs must be a single number of epochs, but its shape is {np.shape(when)}.")
+    when = float(when)
     here, least = run.iterate(when), minimum_norm(problem, run.start)
+    if not np.isfinite(here).all():
+        raise ValueError(
+            f"epochs must be so few that the mean iterate is a number, but after {when:g} it has grown without "
+            "bound: the run diverges."
+        )
     full_batch = _full_batch_limit(run) if run.recipe.penalty else least
     end = run.iterate(math.inf) if run.converges else full_batch
     vectors = {"unconverged": here - end, "batching": end - full_batch}
@@ -360,9 +368,11 @@ def explain(
     sizes = np.sqrt(np.square(fitted).sum(axis=0) / problem.n)
     modes = _modes(run, when, vectors["unconverged"], fitted[:, -1], 0.0 if is_solved else 1 / total)
     tested = _spread_test(run, when, vectors["noise"], fit)
+    visits = run.scheme.steps(problem.n)
+    elsewhere = f"with {visits} visits per epoch even endless training ends elsewhere"
     reasons = {
         "unconverged": _of_unconverged(modes, when),
-        "batching": _of_batching(run),
+        "batching": f"due to batches: {elsewhere if visits > 1 else 'there is but one'}",
         "penalty": f"the penalty of {run.recipe.penalty:g}, which shrinks towards zero",
         "noise": _of_noise(tested),
     }
@@ -418,18 +428,6 @@ def _run(X: ArrayLike, y: ArrayLike, recipe: Any) -> Run:
             "it needs one scheme and a constant step."
         )
     return run
-
-
-def _given_epoch(run: Run, epochs: Any) -> float:
-    when = run.recipe.epochs(epochs)
-    if when.ndim:
-        raise ValueError(f"epochs must be a single number of epochs, but its shape is {when.shape}.")
-    if not np.isfinite(run.iterate(when)).all():
-        raise ValueError(
-            f"epochs must be so few that the mean iterate is a number, but after {float(when):g} it has grown "
-            "without bound: the run diverges."
-        )
-    return float(when)
 
 
 def _nearest_epoch(run: Run, fit: FloatArray) -> float:
@@ -498,13 +496,6 @@ def _of_unconverged(modes: tuple[ModeLeft, ...], when: float) -> str:
     to_go = behind[0].epochs_left
     until = f"the slowest for {to_go:.0f} epochs" if math.isfinite(to_go) else "the slowest for ever"
     return f"not converged yet: {len(behind)} of {len(modes)} modes have more than 1% of their way to go, {until}"
-
-
-def _of_batching(run: Run) -> str:
-    visits = run.scheme.steps(run.problem.n)
-    if visits == 1:
-        return "due to batches: there is but one"
-    return f"due to batches: with {visits} visits per epoch even endless training ends elsewhere"
 
 
 def _of_noise(spread: SpreadTest) -> str:

@@ -48,8 +48,6 @@ class ScalingRule(Displayed):
         Between its trajectory and the one to be matched, as in `Match`; inf where it leaves all bounds.
     converges : bool
         True if its mean iterate converges.
-    distances : (k,)
-        At each of the epochs of the match.
     """
 
     _shown = ("step", "distance", "converges")
@@ -57,7 +55,6 @@ class ScalingRule(Displayed):
     step: float
     distance: float
     converges: bool
-    distances: FloatArray
 
     @property
     def learning_rate(self) -> float:
@@ -259,7 +256,8 @@ def match(
     trajectory = _Trajectory.of(run, _ascending(epochs))
     other, recipe = _with_scheme(run, changed), run.recipe
     rows, others = (int(each.sizes(run.problem.n).max()) for each in (run.scheme, changed))
-    rules = [_rule(other, recipe.at(0).step * (others / rows) ** power, trajectory) for power in (1.0, 0.5)]
+    ruled = [other.with_step(recipe.at(0).step * (others / rows) ** power) for power in (1.0, 0.5)]
+    rules = [ScalingRule(run.recipe.at(0).step, trajectory.distance(run), run.converges) for run in ruled]
     critical = critical_step(
         run.problem, changed, penalty=recipe.penalty, momentum=recipe.momentum, nesterov=recipe.nesterov,
         unpenalized=recipe.unpenalized, mean_square=False,
@@ -323,12 +321,6 @@ def _root_mean_square(distances: FloatArray) -> float:
 def _with_scheme(run: Run, scheme: Scheme) -> Run:
     recipe = replace(run.recipe, visits=scheme.steps(run.problem.n))
     return Run(run.problem, scheme, recipe, run.start, run.accuracy)
-
-
-def _rule(other: Run, step: float, trajectory: _Trajectory) -> ScalingRule:
-    run = other.with_step(step)
-    distances = trajectory.distances(run)
-    return ScalingRule(step, _root_mean_square(distances), run.converges, distances)
 
 
 def _nearest(distance: Callable[[float], float], critical: float, rules: list[ScalingRule]) -> float:

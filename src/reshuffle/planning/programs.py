@@ -29,6 +29,7 @@ def torch_program(plan: "Plan", reading: str = "") -> str:
         "from torch.utils.data import DataLoader, TensorDataset",
         "",
         reading or "X, y = pd.DataFrame(X), pd.DataFrame(y)  # your rows and targets",
+        *_encoding(plan),
         f"x_mean, x_scale, y_mean = {means[0]}, {scale}, {means[1]}",
         "",
         "def rows(X):",
@@ -54,12 +55,28 @@ def torch_program(plan: "Plan", reading: str = "") -> str:
         "    with torch.no_grad():",
         "        return model(rows(X)).numpy() + y_mean.to_numpy()",
     ]
+    if plan.classes is not None:
+        number = "(predict(X)[:, 0] > 0).astype(int)" if t == 1 else "predict(X).argmax(axis=1)"
+        lines += ["", "def predicted_labels(X):", f"    return pd.Index(labels)[{number}]"]
     return "\n".join(lines) + "\n"
+
+
+def _encoding(plan: "Plan") -> list[str]:
+    """Lines that make numbers of labels."""
+    if plan.classes is None:
+        return []
+    second = "2.0 * (found == labels[1]) - 1.0"
+    each = "{label: 1.0 * (found == label) for label in labels}"
+    return [
+        f"labels = {plan.classes.tolist()!r}",
+        "found = pd.DataFrame(y).iloc[:, 0]",
+        f"y = pd.DataFrame({second if len(plan.classes) == 2 else each})",
+    ]
 
 
 def scikit_learn_program(plan: "Plan", reading: str = "") -> str:
     """Fit the mean of all such trainings, without training, as an estimator; `reading` makes X and y."""
-    best = _shuffled(plan)
+    best, name = _shuffled(plan), "MiniBatchRegressor" if plan.classes is None else "MiniBatchClassifier"
     settings = [
         f"batch_size={None if best.batch_size == plan.problem.n else best.batch_size}",
         f"learning_rate={_text(best.learning_rate)}",
@@ -70,11 +87,11 @@ def scikit_learn_program(plan: "Plan", reading: str = "") -> str:
     ]
     lines = [
         *["import pandas as pd"] * bool(reading),
-        "from reshuffle.sklearn import MiniBatchRegressor",
+        f"from reshuffle.sklearn import {name}",
         "",
         *[reading] * bool(reading),
         "# single_run=True trains once, as torch does, in place of the mean over all orders.",
-        f"model = MiniBatchRegressor({', '.join(settings)})",
+        f"model = {name}({', '.join(settings)})",
         "model.fit(X, y)",
     ]
     return "\n".join(lines) + "\n"

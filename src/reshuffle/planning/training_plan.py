@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
-from reshuffle._arrays import FloatArray
+from reshuffle._arrays import AnyArray, FloatArray
 from reshuffle._display import Displayed, Table, plain
 from reshuffle._uncertainty import factor, plus_minus, significant
 from reshuffle.grid.metrics import REFUSALS
@@ -18,12 +18,14 @@ from reshuffle.planning import programs
 from reshuffle.planning.loo_grid import Spectrum, ridge_left_out
 from reshuffle.planning.search import EQUAL, PlannedRecipe, Search
 from reshuffle.problem import LeastSquares
+from reshuffle.problem.classes import Classes, classes_of
 from reshuffle.problem.standardizer import Standardizer
 from reshuffle.run import Run, critical_step, descend
 from reshuffle.run.critical_steps import CriticalStep
 from reshuffle.schemes import SampleReshuffling, base
 from reshuffle.schemes.base import Scheme
 from reshuffle.simulation import single_run
+from reshuffle.validation.classification import Classification
 
 _BATCH_SIZES = (16, 32, 64, 128, 256)
 _SHARES = tuple(0.5 * 2.0**-power for power in range(8))
@@ -41,6 +43,8 @@ _DETERMINED = 1e-6
 """Share of the variance of y that is left where a column, or all of them, determine it."""
 _CLASSES = 20
 """Whole numbers in y, at most, that look like classes."""
+_JUDGED = 4000
+"""Rows that are left out for the accuracy, at most: it is known to half a percent by so many."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +163,8 @@ class Plan(Displayed):
         Below which single runs are proven to converge in the mean square, if batches are drawn with replacement.
     names : tuple of str
         Names of the columns of X, if it was a DataFrame.
+    classes : (K,) or None
+        The labels, if y had classes.
     """
 
     best: PlannedRecipe
@@ -177,6 +183,7 @@ class Plan(Displayed):
     spreads: FloatArray
     safe_steps: FloatArray
     names: tuple[str, ...] = ()
+    classes: AnyArray | None = None
 
     @property
     def data(self) -> SimpleNamespace:
@@ -210,6 +217,21 @@ class Plan(Displayed):
         smaller where columns are as many as rows.
         """
         return descend(self.problem, **self.best.arguments)
+
+    @cached_property
+    def classification(self) -> Classification:
+        """Accuracy and confusion to expect of a single run of the best recipe on new rows, for y of classes.
+
+        Computed at the first call, from left-out rows: runs are simulated for their spread.
+        """
+        shuffled = np.random.default_rng(self.run.accuracy.seed).permutation(self.problem.n)
+        rows = np.sort(shuffled[:_JUDGED])
+        return self.run.leave_one_out(self.best.epochs, rows=rows, centred=self.centres).classification
+
+    @property
+    def accuracy(self) -> float:
+        """The accuracy that is expected of a single run of the best recipe on new rows, for y of classes."""
+        return float(self.classification.accuracy)
 
     @cached_property
     def coefficients(self) -> tuple[FloatArray, Any]:
@@ -283,6 +305,8 @@ class Plan(Displayed):
         >>> plan.check_on(problem.X[200:], problem.y[200:]).agrees
         True
         """
+        if self.classes is not None:
+            y = Classes.known(self.classes, y).targets
         new, run = LeastSquares(X, y), self.run
         responses = new.y if new.y.ndim == 2 else new.y[:, np.newaxis]
 
@@ -380,6 +404,12 @@ class Plan(Displayed):
         return []
 
     def _on_classes(self) -> list[str]:
+        if self.classes is not None:
+            how = "-1 and 1" if len(self.classes) == 2 else "a column of 0 and 1 each"
+            return [
+                f"y has {len(self.classes)} classes, learned by squared loss as {how}: the test error is that of "
+                "these numbers, and plan.accuracy the share of new rows that a single run is expected to tell right"
+            ]
         y = self.problem.y + self.standardizer.response_mean
         if y.ndim > 1 or self.problem.sample_weight is not None:
             return []
@@ -388,12 +418,10 @@ class Plan(Displayed):
             low, high = (f"{value:g}" for value in values)
             return [
                 f"y is {low} or {high}: for two classes predict the one that is nearer; the test error is a mean "
-                "square, no rate of wrong classes"
+                "square, and plan.accuracy the share of new rows that a single run is expected to tell right"
             ]
         if 2 < len(values) <= min(_CLASSES, len(y) // 5) and (values == np.round(values)).all():
-            return [
-                f"y has {len(values)} values, all whole: if they are classes, plan for a column of 0 and 1 for each"
-            ]
+            return [f"y has {len(values)} values, all whole: if they are classes, plan with classes=True"]
         return []
 
     def table(self, *, at_chosen_epoch: bool = False) -> Table:
@@ -485,6 +513,7 @@ def plan(
     standardize: bool | None = None,
     intercept: bool | None = None,
     sample_weight: ArrayLike | None = None,
+    classes: bool | None = None,
     of_run: bool = True,
     verify: bool = True,
 ) -> Plan:
@@ -501,7 +530,8 @@ def plan(
         Rows; or a problem, such as one that a kernel poses, which is planned for as it is, without y. The names of
         columns of a DataFrame are those in `plan.notes`.
     y : (n,) or (n, t)
-        For several outputs the mean over them is what counts.
+        For several outputs the mean over them is what counts. Or labels (n,), which are learned by squared loss:
+        two classes as -1 and 1, more as a column of 0 and 1 each; `plan.accuracy` is about them.
     batch_sizes : list of int, optional
         16, 32, ..., 256 as far as there are more rows, and all rows, by default. What is more than all rows is all.
     steps : list of float
@@ -519,6 +549,8 @@ def plan(
         problem.
     sample_weight : (n,), optional
         Of the rows, in training, in means and deviations, and in the test error.
+    classes : bool, optional
+        True if y has labels of classes; text and True or False are labels by default, numbers are not.
     of_run : bool
         True to plan for a single run, False for the mean of many.
     verify : bool
@@ -542,6 +574,8 @@ def plan(
       the step is 0.0625 of 0.512, below which convergence is guaranteed; the threshold may be larger
       within 0.1% of the least test error, the shortest training is chosen
     """
+    labels = None if y is None else classes_of(y, classes)
+    y = y if labels is None else labels.targets
     problem, standardizer, centres, scales = _standardized(X, y, standardize, intercept, sample_weight)
     n, verifies = problem.n, _arrays.flag("verify", verify)
     template = base.checked(SampleReshuffling(batch_size=1) if scheme is None else scheme, n)
@@ -582,6 +616,7 @@ def plan(
         safe_steps=search.safe_steps,
         # Columns of a DataFrame without names are numbers.
         names=tuple(names) if np.ndim(names) == 1 and all(isinstance(name, str) for name in names) else (),
+        classes=None if labels is None else labels.names,
     )
 
 

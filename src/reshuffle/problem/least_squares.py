@@ -476,9 +476,9 @@ class LeastSquares:
         array([[1., 0.],
                [0., 0.]])
         """
-        X, y = self.X.copy(), self.y.copy()
+        X, y = self.X.copy(), self.compressed.y.copy()
         X[rows], y[rows] = 0.0, 0.0
-        return LeastSquares(X, y)
+        return self._copy(CompressedRows(X, y))
 
     def of_first(self, count: int) -> "LeastSquares":
         """The problem of the first `count` of the compressed rows alone."""
@@ -560,6 +560,22 @@ def checked_start(value: ArrayLike | None, problem: LeastSquares) -> FloatArray:
     shared = outputs is None or np.ndim(_arrays.any_array("start", value)) == 1
     start = checked_columns("start", value, problem.p, None if shared else outputs, "one entry per parameter")
     return start if start.ndim == 2 or outputs is None else np.repeat(columns(start), outputs, axis=1)
+
+
+def checked_new_rows(value: ArrayLike | None, problem: LeastSquares) -> FloatArray:
+    """Return new rows (m, p): for None the new points that a kernel problem was posed with."""
+    p = problem.p
+    if value is None:
+        if problem.new_rows is None:
+            raise ValueError(
+                f"X_new must have shape (new rows, {p}), but it is None, which stands for the new points of a "
+                "kernel, and this problem was posed without any; pass X_new, or K_new to LeastSquares.from_kernel."
+            )
+        return problem.new_rows
+    rows = _arrays.matrix("X_new", value)
+    if rows.shape[1] != p:
+        raise ValueError(f"X_new must have {p} columns, one per parameter, but its shape is {rows.shape}.")
+    return rows
 
 
 _SHARED = ("epochs", "error_kind", "runs")

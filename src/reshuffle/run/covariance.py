@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle import _arrays
 from reshuffle._arrays import BoolArray, FloatArray, IntArray
 from reshuffle._budget import require_memory, warn
 from reshuffle._linalg import norms
@@ -16,7 +15,7 @@ from reshuffle.epoch.moments import drawn
 from reshuffle.epoch.moments.averages import AveragedMoments
 from reshuffle.epoch.select import Accuracy
 from reshuffle.epoch.visits import Inputs
-from reshuffle.problem.least_squares import LeastSquares, per_output, stacked
+from reshuffle.problem.least_squares import LeastSquares, checked_new_rows, per_output, stacked
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.run import expected_risk
 from reshuffle.run.modes import ModesTrajectory
@@ -137,14 +136,14 @@ class ParameterCovariance:
     @per_output
     def deviation(self, X_new: ArrayLike) -> FloatArray:
         """The standard deviations of what single runs say of new rows X_new (m, p), epochs.shape + (m,)."""
-        rows = new_rows(X_new, self._space.p)
+        rows = checked_new_rows(X_new, self.problem)
         seen = self._space.coordinates(rows.T)
         return self._deviations(seen, norms(seen.T) > _UNSEEN * norms(rows))
 
     @per_output
     def deviation_error(self, X_new: ArrayLike) -> FloatArray:
         """The error of `deviation(X_new)`, epochs.shape + (m,), in the sense of `error_kind`."""
-        rows = new_rows(X_new, self._space.p)
+        rows = checked_new_rows(X_new, self.problem)
         found = self.deviation(X_new)
         (draws,) = self._draws
         if draws is None:
@@ -186,14 +185,6 @@ class ParameterCovariance:
 _UNSEEN = 1e-12
 _MANY = 1000
 """Parameters up to which an identity matrix of them is no burden."""
-
-
-def new_rows(X_new: ArrayLike, p: int) -> FloatArray:
-    """Return new rows (m, p), checked."""
-    rows = _arrays.matrix("X_new", X_new)
-    if rows.shape[1] != p:
-        raise ValueError(f"X_new must have {p} columns, one per parameter, but its shape is {rows.shape}.")
-    return rows
 
 
 _REMEMBERED_BYTES = 2e8

@@ -147,7 +147,7 @@ def critical_step(
     With `mean_square=False`, the step up to which their mean does, which is as large or larger. For schemes whose
     epochs are symmetric, without penalty or momentum, that is found with proof (see `critical_polynomials`): for
     fixed batches, for up to 14 shuffled samples, and for features of rank one. Otherwise steps are tried on a grid
-    2% apart, upwards from where every visit is a contraction (far below that with momentum), and the first step that
+    2% apart, upwards from where every visit is a contraction (far below that with momentum), and the first one that
     fails is refined by bisection: what is returned was found stable; a gap of instability narrower than 2% would be
     missed.
 

@@ -16,10 +16,10 @@ from reshuffle.epoch.select import Accuracy, Choice, Computation, Method, accura
 from reshuffle.epoch.step_interpolation import shared_means
 from reshuffle.errors import BudgetError, UnsupportedError
 from reshuffle.problem import checked_problem, checked_start
-from reshuffle.problem.least_squares import LeastSquares, per_output, stacked
+from reshuffle.problem.least_squares import LeastSquares, checked_new_rows, per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.run import covariance, expected_risk, limits, stopping
-from reshuffle.run.covariance import ParameterCovariance, new_rows
+from reshuffle.run.covariance import ParameterCovariance
 from reshuffle.run.critical_steps import Rate, screened_rate
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import Limit, LimitComparison
@@ -31,7 +31,8 @@ from reshuffle.run.streamed_samples import StreamedSamples
 from reshuffle.run.trajectory import AffineEpoch, AffineTrajectory, Risk
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
-from reshuffle.validation import criteria, cross_validation, leave_one_out
+from reshuffle.validation import criteria, cross_validation, influence, leave_one_out
+from reshuffle.validation.cross_validation import row_numbers
 
 _HALVINGS = 12
 """Halvings of a step that diverges, at most, in search of one that converges."""
@@ -354,22 +355,13 @@ class Run:
         >>> [answer.round(4).tolist() for answer in run.predict([[10.0]], [1, 2], return_std=True)]
         [[[0.8], [1.232]], [[0.2], [0.2273]]]
         """
-        rows = self._posed_with() if X_new is None else new_rows(X_new, self.problem.p)
+        rows = checked_new_rows(X_new, self.problem)
         wants_std = _arrays.flag("return_std", return_std)
         parameters = self.iterate(epochs)
         with np.errstate(invalid="ignore"):
             predicted = parameters @ rows.T if self.problem.outputs is None else rows @ parameters
         predicted = np.where(np.isnan(predicted), np.inf, predicted)
         return (predicted, self.covariance(epochs).deviation(rows)) if wants_std else predicted
-
-    def _posed_with(self) -> FloatArray:
-        if self.problem.new_rows is None:
-            raise ValueError(
-                f"X_new must have shape (new rows, {self.problem.p}), but it is None, which stands for the new "
-                "points of a kernel, and this problem was posed without any; pass X_new, or K_new to "
-                "LeastSquares.from_kernel."
-            )
-        return self.problem.new_rows
 
     @divergence_first
     def covariance(self, epochs: ArrayLike) -> ParameterCovariance:
@@ -432,10 +424,26 @@ class Run:
         return self._engine.degrees_of_freedom(self.recipe.epochs(epochs))
 
     leave_one_out = divergence_first(leave_one_out.leave_one_out)
+    prediction_interval = divergence_first(influence.prediction_interval)
+    influence = divergence_first(influence.influence)
     cross_validate = divergence_first(cross_validation.cross_validate)
     mallows_cp = criteria.mallows_cp
     generalized_cross_validation = criteria.generalized_cross_validation
     ridge_equivalent = criteria.ridge_equivalent
+
+    def without(self, rows: ArrayLike) -> "Run":
+        """The run with some rows (m,) deleted, computed anew and without training.
+
+        As in `leave_one_out` and `influence` their gradients are left out and nothing else changes: batches, the
+        divisor of every batch and the steps stay as they are. The rows stay in the problem as rows of zeros.
+
+        >>> import reshuffle as rs
+        >>> run = rs.descend(rs.LeastSquares([[1.0], [2.0], [1.0]], [1.0, 2.0, 4.0]), rs.FullBatch(), step=0.1)
+        >>> run.without([2]).iterate(float("inf")).round(6)
+        array([1.])
+        """
+        self.problem.require_rows("without")
+        return self.on(self.problem.without(row_numbers("rows", rows, self.problem.n)))
 
     def on(self, problem: LeastSquares, *, budget: float | None = None) -> "Run":
         """A run with this scheme, steps and start on another problem with as many columns; batches are cut anew.

@@ -5,11 +5,15 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from reshuffle.sklearn.classifier import MiniBatchClassifier as MiniBatchClassifier
+    from reshuffle.sklearn.classifier import MiniBatchClassifierCV as MiniBatchClassifierCV
     from reshuffle.sklearn.kernel_regressor import MiniBatchKernelRegressor as MiniBatchKernelRegressor
     from reshuffle.sklearn.regressor import MiniBatchRegressor as MiniBatchRegressor
     from reshuffle.sklearn.regressor_cv import MiniBatchRegressorCV as MiniBatchRegressorCV
 
 _HOMES = {
+    "MiniBatchClassifier": "reshuffle.sklearn.classifier",
+    "MiniBatchClassifierCV": "reshuffle.sklearn.classifier",
     "MiniBatchKernelRegressor": "reshuffle.sklearn.kernel_regressor",
     "MiniBatchRegressor": "reshuffle.sklearn.regressor",
     "MiniBatchRegressorCV": "reshuffle.sklearn.regressor_cv",

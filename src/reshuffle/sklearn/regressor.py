@@ -104,7 +104,7 @@ class Data:
             y_numeric=True,
             ensure_min_samples=least,
         )
-        weights = None if sample_weight is None else _checked_weights(sample_weight, X.shape[0])
+        weights = None if sample_weight is None else checked_weights(sample_weight, X.shape[0])
         return cls(_arrays.real_array("X", X), np.asarray(y, dtype=np.float64), weights)
 
     @property
@@ -126,7 +126,7 @@ def checked_rows(estimator: Any, X: Any) -> FloatArray:
     return _arrays.real_array("X", rows)
 
 
-def _checked_weights(sample_weight: Any, n: int) -> FloatArray:
+def checked_weights(sample_weight: Any, n: int) -> FloatArray:
     """Weights (n,), finite, none below zero and not all of them zero."""
     weights = _arrays.vector("sample_weight", sample_weight, n, "one weight per row of X")
     if (weights < 0).any():

@@ -1,6 +1,9 @@
-"""MiniBatchRegressorCV: settings and stopping epoch chosen on held-out rows, as an estimator of scikit-learn."""
+"""MiniBatchRegressorCV: settings and stopping epoch chosen on held-out rows, as an estimator of scikit-learn.
 
-from collections.abc import Mapping, Sequence
+`HeldOutSearch` is the search itself, which a classifier shares: it differs in the losses of held-out rows alone.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -36,11 +39,97 @@ _AT_A_TIME = 1 << 24
 """Errors of left-out rows in memory at a time."""
 _LEFT_OUT = 4000
 """Rows that are left out at most: a mean over so many is known to two percent or so."""
+Losses = Callable[[FloatArray, FloatArray], FloatArray]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class HeldOutSearch(BaseEstimator):
+    """The search for parameters on held-out rows; `MiniBatchRegressorCV` explains its parameters."""
+
+    batch_sizes: Any = (64,)
+    learning_rates: Any = ("auto",)
+    epochs: Any = 1000
+    momenta: Any = (0.0,)
+    weight_decays: Any = (0.0,)
+    nesterov: bool = False
+    shuffle: bool | str = True
+    drop_last: bool = False
+    average: Average | None = None
+    fit_intercept: bool = True
+    standardize: bool = False
+    cv: Any = None
+    rtol: float = Accuracy.rtol
+    budget: float = Accuracy.budget
+    random_state: Any = None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @staticmethod
+    def _losses(predicted: FloatArray, y: FloatArray) -> FloatArray:
+        """Losses (E, m) of predictions (E, m, t) for responses (m, t); a second set decides between equal means."""
+        return np.asarray(np.square(predicted - y).mean(axis=-1)[np.newaxis])
+
+    def _search(self, data: Data, stratify: Any, best_possible: float) -> MiniBatchRegressor:
+        """Choose on held-out rows and fit the chosen model to all; scores are the best possible one less losses."""
+        epochs, models = _epochs(self.epochs), self._models()
+        scores = [self._score(model, data, epochs, stratify) for model in models]
+        tried = [{name: getattr(model, name) for name in _CHOSEN} for model in models]
+        self.cv_results_ = cv_table(tried, scores, epochs, best_possible)
+        losses = np.concatenate([found.means for found in scores], axis=1)
+        self.best_index_ = int(np.lexsort(losses[::-1])[0])
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        if not np.isfinite(losses[-1, self.best_index_]):
+            raise ValueError(
+                "learning_rates must have one that converges, but all diverge on held-out rows; "
+                'try "auto", or smaller ones.'
+            )
+        self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
+        self.best_epoch_ = self.best_params_["epochs"]
+        chosen: MiniBatchRegressor = models[self.best_index_ // len(epochs)]
+        chosen.set_params(epochs=self.best_epoch_).fit(data.X, data.y, data.weights)
+        return chosen
+
+    def _score(self, model: MiniBatchRegressor, data: Data, epochs: FloatArray, stratify: Any) -> "Score":
+        """Losses of a model on held-out rows; its learning rate becomes the number that "auto" is on all rows."""
+        training = FitParameters.of(model)
+        fitted = training.on(data)
+        model.learning_rate = fitted.run.step
+        if self.cv is None:
+            return _left_out(fitted, epochs, self._losses)
+        folds = check_cv(self.cv, stratify, classifier=stratify is not None).split(data.X, stratify)
+        training = replace(training, learning_rate=model.learning_rate)
+        return _by_folds(training, data, folds, epochs, self._losses)
+
+    def _models(self) -> list[MiniBatchRegressor]:
+        """One model per combination."""
+        shared = {
+            name: value
+            for name, value in self.get_params(deep=False).items()
+            if hasattr(MiniBatchRegressor, name) and name not in ("epochs", "nesterov")
+        }
+        nesterov = _arrays.flag("nesterov", self.nesterov)
+        names = ("batch_sizes", "learning_rates", "momenta", "weight_decays")
+        return [
+            MiniBatchRegressor(
+                batch_size=size,
+                learning_rate=rate,
+                momentum=momentum,
+                weight_decay=decay,
+                nesterov=nesterov and momentum != 0,
+                **shared,
+            )
+            for size, rate, momentum, decay in product(
+                *(_listed(name, getattr(self, name)) for name in names)
+            )
+        ]
 
 
 @positions_warn("batch_sizes", "learning_rates", "epochs")
 @dataclass(eq=False, repr=False, kw_only=True)
-class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, HeldOutSearch):
     """MiniBatchRegressor with batch size, learning rate, momentum, weight decay and stopping epoch chosen.
 
     Every combination is tried, and each at all epochs at once: none is trained. The one with the least mean square
@@ -91,27 +180,6 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
     (18, 10, -2.452)
     """
 
-    batch_sizes: Any = (64,)
-    learning_rates: Any = ("auto",)
-    epochs: Any = 1000
-    momenta: Any = (0.0,)
-    weight_decays: Any = (0.0,)
-    nesterov: bool = False
-    shuffle: bool | str = True
-    drop_last: bool = False
-    average: Average | None = None
-    fit_intercept: bool = True
-    standardize: bool = False
-    cv: Any = None
-    rtol: float = Accuracy.rtol
-    budget: float = Accuracy.budget
-    random_state: Any = None
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> "MiniBatchRegressorCV":
         """Choose on held-out rows of X and y, and fit to all; return the estimator.
 
@@ -123,8 +191,6 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         sample_weight : (n,), optional
             As in MiniBatchRegressor; held-out rows count by them too.
         """
-        epochs = _epochs(self.epochs)
-        models = self._models()
         found = opened(X, y, sample_weight)
         if isinstance(found, Stream):
             raise UnsupportedError(
@@ -132,21 +198,7 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 "choose on a sample of the rows, and fit MiniBatchRegressor to all of them."
             )
         X, y = (X, y) if found is None else (found.X, found.y)
-        data = Data.checked(self, X, y, sample_weight, 2)
-        scores = [self._score(model, data, epochs) for model in models]
-        tried = [{name: getattr(model, name) for name in _CHOSEN} for model in models]
-        self.cv_results_ = cv_table(tried, scores, epochs)
-        self.best_index_ = int(np.argmax(self.cv_results_["mean_test_score"]))
-        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        if not np.isfinite(self.best_score_):
-            raise ValueError(
-                "learning_rates must have one that converges, but all diverge on held-out rows; "
-                'try "auto", or smaller ones.'
-            )
-        self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
-        self.best_epoch_ = self.best_params_["epochs"]
-        chosen = models[self.best_index_ // len(epochs)].set_params(epochs=self.best_epoch_)
-        self.best_estimator_ = chosen.fit(data.X, data.y, data.weights)
+        self.best_estimator_ = chosen = self._search(Data.checked(self, X, y, sample_weight, 2), None, 0.0)
         for name in ("coef_", "intercept_", "n_iter_", "learning_rate_"):
             setattr(self, name, getattr(chosen, name))
         return self
@@ -169,39 +221,6 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         chosen: MiniBatchRegressor = self.best_estimator_
         return chosen
-
-    def _score(self, model: MiniBatchRegressor, data: Data, epochs: FloatArray) -> "Score":
-        """Errors of a model on held-out rows; its learning rate becomes the number that "auto" is on all rows."""
-        training = FitParameters.of(model)
-        fitted = training.on(data)
-        model.learning_rate = fitted.run.step
-        if self.cv is None:
-            return _left_out(fitted, epochs)
-        folds = check_cv(self.cv).split(data.X, data.y)
-        return _by_folds(replace(training, learning_rate=model.learning_rate), data, folds, epochs)
-
-    def _models(self) -> list[MiniBatchRegressor]:
-        """One model per combination."""
-        shared = {
-            name: value
-            for name, value in self.get_params(deep=False).items()
-            if hasattr(MiniBatchRegressor, name) and name not in ("epochs", "nesterov")
-        }
-        nesterov = _arrays.flag("nesterov", self.nesterov)
-        names = ("batch_sizes", "learning_rates", "momenta", "weight_decays")
-        return [
-            MiniBatchRegressor(
-                batch_size=size,
-                learning_rate=rate,
-                momentum=momentum,
-                weight_decay=decay,
-                nesterov=nesterov and momentum != 0,
-                **shared,
-            )
-            for size, rate, momentum, decay in product(
-                *(_listed(name, getattr(self, name)) for name in names)
-            )
-        ]
 
 
 def _listed(name: str, values: Any) -> list[Any]:
@@ -240,18 +259,25 @@ def _epochs(value: Any) -> FloatArray:
 
 
 class Score(NamedTuple):
-    """Mean squares of the errors on held-out rows: means and standard deviations over splits, (epochs,).
+    """Losses of held-out rows: their means (losses, epochs).
 
-    `splits` (splits, epochs) are the mean squares of each; None where each row is a split.
+    Of the first loss there are also standard deviations over splits (epochs,), and the means of each split
+    (splits, epochs), None where each row is a split.
     """
 
-    mean: FloatArray
+    means: FloatArray
     deviation: FloatArray
     splits: FloatArray | None = None
 
 
-def _left_out(fitted: Fit, epochs: FloatArray) -> Score:
-    """Errors of rows whose gradients are left out one by one, at all epochs, from one run.
+def _averaged(losses: FloatArray, weights: FloatArray | None) -> FloatArray:
+    """Means of losses (..., m) over rows; inf where they are no numbers."""
+    found = np.average(losses, axis=-1, weights=weights)
+    return np.where(np.isfinite(found), found, np.inf)
+
+
+def _left_out(fitted: Fit, epochs: FloatArray, losses: Losses) -> Score:
+    """Losses of rows whose gradients are left out one by one, at all epochs, from one run.
 
     Means are those of the other rows; scales are those of all, which changes about 1 / n of what leaving out a row
     does. Of many rows a sample is left out.
@@ -260,20 +286,22 @@ def _left_out(fitted: Fit, epochs: FloatArray) -> Score:
     n, outputs, weights = run.problem.n, run.problem.outputs or 1, run.problem.sample_weight
     rows = np.sort(np.random.default_rng(run.accuracy.seed).permutation(n)[:_LEFT_OUT])
     weights = None if weights is None else weights[rows]
+    assert isinstance(fitted.data, Data)
+    y = (fitted.data.y[rows] + fitted.standardizer.response_mean).reshape(len(rows), -1)
     means, deviations = [], []
     for part in np.array_split(epochs, -(-len(epochs) * len(rows) * outputs // _AT_A_TIME)):
         found = run.leave_one_out(part, rows=rows, centred=centred)
         with np.errstate(invalid="ignore", over="ignore"):
-            squares = np.square(found.residuals.reshape(len(part), len(rows), -1)).mean(axis=-1)
-            mean = np.average(squares, axis=-1, weights=weights)
-            variance = np.average(np.square(squares - mean[:, np.newaxis]), axis=-1, weights=weights)
-        means.append(np.where(np.isfinite(mean), mean, np.inf))
-        deviations.append(np.where(np.isfinite(mean), np.sqrt(variance), np.inf))
-    return Score(np.concatenate(means), np.concatenate(deviations))
+            each = losses(y - found.residuals.reshape(len(part), len(rows), -1), y)
+            mean = _averaged(each, weights)
+            variance = np.average(np.square(each[0] - mean[0, :, np.newaxis]), axis=-1, weights=weights)
+        means.append(mean)
+        deviations.append(np.where(np.isfinite(mean[0]), np.sqrt(variance), np.inf))
+    return Score(np.concatenate(means, axis=1), np.concatenate(deviations))
 
 
-def _by_folds(training: FitParameters, data: Data, folds: Any, epochs: FloatArray) -> Score:
-    """Errors of the rows that are held out of each fold, whose means are its own; inf where training diverges."""
+def _by_folds(training: FitParameters, data: Data, folds: Any, epochs: FloatArray, losses: Losses) -> Score:
+    """Losses of the rows that are held out of each fold, whose means are its own; inf where training diverges."""
     found = []
     with np.errstate(invalid="ignore", over="ignore"):
         for rows, others in folds:
@@ -284,21 +312,23 @@ def _by_folds(training: FitParameters, data: Data, folds: Any, epochs: FloatArra
                     "sample_weight zero."
                 )
             coefficients, intercepts = training.on(data.part(rows)).path(epochs)
-            predicted = coefficients @ held_out.X.T + intercepts[..., np.newaxis]
-            squares = np.square(predicted - held_out.y.T).reshape(len(epochs), -1, len(others)).mean(axis=1)
-            mean = np.average(squares, axis=-1, weights=held_out.weights)
-            found.append(np.where(np.isfinite(mean), mean, np.inf))
-        means, deviations = np.mean(found, axis=0), np.std(found, axis=0)
-    return Score(means, np.where(np.isfinite(means), deviations, np.inf), np.array(found))
+            predicted = (coefficients @ held_out.X.T + intercepts[..., np.newaxis]).reshape(
+                len(epochs), -1, len(others)
+            )
+            y = held_out.y.reshape(len(others), -1)
+            found.append(_averaged(losses(predicted.swapaxes(1, 2), y), held_out.weights))
+        means, deviations = np.mean(found, axis=0), np.std(found, axis=0)[0]
+    splits = np.array(found)[:, 0]
+    return Score(means, np.where(np.isfinite(means[0]), deviations, np.inf), splits)
 
 
 def cv_table(
-    tried: Sequence[Mapping[str, Any]], scores: Sequence[Score], epochs: FloatArray
+    tried: Sequence[Mapping[str, Any]], scores: Sequence[Score], epochs: FloatArray, best_possible: float
 ) -> dict[str, Any]:
     """A row per candidate and number of epochs: its parameters, its score (less is worse), its rank.
 
-    >>> made = Score(np.array([2.0, 1.0]), np.array([0.5, 0.1]))
-    >>> table = cv_table([{"momentum": 0.5}], [made], np.array([1.0, 10.0]))
+    >>> made = Score(np.array([[2.0, 1.0]]), np.array([0.5, 0.1]))
+    >>> table = cv_table([{"momentum": 0.5}], [made], np.array([1.0, 10.0]), 0.0)
     >>> table["mean_test_score"], table["rank_test_score"]
     (array([-2., -1.]), array([2, 1], dtype=int32))
     >>> table["params"][1]
@@ -310,8 +340,10 @@ def cv_table(
     table["params"] = params
     splits = [found.splits for found in scores if found.splits is not None]
     for number in range(len(splits[0]) if splits else 0):
-        table[f"split{number}_test_score"] = -np.concatenate([split[number] for split in splits])
-    table["mean_test_score"] = -np.concatenate([found.mean for found in scores])
+        table[f"split{number}_test_score"] = best_possible - np.concatenate(
+            [split[number] for split in splits]
+        )
+    table["mean_test_score"] = best_possible - np.concatenate([found.means[0] for found in scores])
     table["std_test_score"] = np.concatenate([found.deviation for found in scores])
     table["rank_test_score"] = rankdata(-table["mean_test_score"], method="min").astype(np.int32)
     return table

@@ -158,6 +158,11 @@ class RowUpdate:
     coupling: FloatArray  # C (m, l, q)
     alpha: FloatArray  # (m, q, t)
 
+    @property
+    def entering(self) -> AnyArray:
+        """(L C)' (m, q, d)."""
+        return product(self.coupling.swapaxes(1, 2), self.right if self.left is None else self.left)
+
     def of(self, chosen: BoolArray) -> "RowUpdate":
         """The updates of some of the rows."""
         left = None if self.left is None else self.left[chosen]
@@ -180,17 +185,19 @@ class LeftOutRows:
     coupling: FloatArray  # (l, q): C
     factors: FloatArray  # (n,): of C, for each row
     picks: FloatArray  # (q, s): o, with x_i = R o, of s rows that are left out together
+    readout: AnyArray  # (r, k): of the parameters
     alone: Callable[[], BoolArray]  # (n,): rows that alone see some direction
     is_exact: bool = True  # updates leave that direction unmoved
     applications: int = 1  # of the map per epoch
     is_monotone: bool = False  # decay rates of left-out runs are between zero and the largest of all rows
 
-    def residuals(
-        self, rows: IntArray, epochs: FloatArray, converges: bool
+    def answers(
+        self, rows: IntArray, epochs: FloatArray, converges: bool, *, changes: bool = False
     ) -> Iterator[tuple[IntArray, FloatArray]]:
         """The rows, some at a time, and y_i - x_i'z_i (epochs, rows, s, t) after ascending epochs (k,).
 
-        In the limit they are infinite unless the run converges.
+        With `changes` z_i - z in its place, (epochs, rows, r, t), for the parameters z of the run. In the limit
+        they are infinite unless the run converges.
         """
         finite = epochs[np.isfinite(epochs)]
         counts, ends = finite * self.applications, len(epochs) - len(finite)
@@ -208,21 +215,23 @@ class LeftOutRows:
         tolerance = min(max(_AGREES, _ROUNDED * last), _TRUSTED)
         if ends and converges:
             require_resolved(np.abs(self.modes.rates), _APART if self.modes.is_symmetric else _APART_COMPLEX)
-        for update in self._updates(rows, nodes, len(epochs)):
-            found = np.full((len(epochs), *self._picked(update.alpha).shape), np.inf)
+        for update in self._updates(rows, nodes, len(epochs), changes):
+            shape = (len(update.members), len(self.readout) if changes else self.picks.shape[1], outputs)
+            found = np.full((len(epochs), *shape), np.inf)
             if curves:
-                found[: len(finite)] = self._integrated(update, rules, tolerance)
+                found[: len(finite)] = self._integrated(update, rules, tolerance, changes)
             else:
-                found[: len(finite)] = self._followed(update, counts)
+                found[: len(finite)] = self._followed(update, counts, changes)
             if ends and converges:
-                found[len(finite) :] = self._limits(update)
+                found[len(finite) :] = self._limits(update, changes)
             yield update.members, np.where(np.isfinite(found), found, np.inf)
 
-    def _updates(self, rows: IntArray, nodes: int, epochs: int) -> Iterator[RowUpdate]:
+    def _updates(self, rows: IntArray, nodes: int, epochs: int, changes: bool) -> Iterator[RowUpdate]:
         """Updates of the rows, as many at a time as memory allows for."""
         (q, s), d, t = self.picks.shape, len(self.modes.right), self.gains.shape[1]
         pairs = q * (q + 1) // 2 if self.modes.is_symmetric else q * len(self.coupling)
         each: int = pairs * (d + 2 * nodes) + t * (2 * q * nodes + s * epochs)
+        each += 4 * t * d * (1 + epochs) * len(self.coupling) if changes else 0
         height = max(1, CHUNK // max(each, 1))
         for group in np.unique(self.groups[rows]):
             mine = rows[self.groups[rows] == group]
@@ -233,6 +242,10 @@ class LeftOutRows:
                 coupling = self.factors[members, np.newaxis, np.newaxis] * self.coupling
                 update = RowUpdate(members, right, left, coupling, alpha)
                 yield update if self.is_exact else self._unmoved(update)
+
+    def _parameters(self, modes: AnyArray) -> FloatArray:
+        """Parameters (..., r, t) of states (..., k, t) in the eigenvectors: conjugates add twice the real part."""
+        return np.asarray(((1 + self.modes.is_pair) * self.readout @ modes).real)
 
     def _picked(self, values: FloatArray) -> FloatArray:
         """o'V (m, s, t) of V (m, q, t): of alpha, the responses."""
@@ -283,46 +296,52 @@ class LeftOutRows:
         others = len(self.coupling)
         return float(q * (2 * d * (others + 1 + 2 * t) + _SOLVED * q) + 4.0 * s * t * epochs)
 
-    def _followed(self, update: RowUpdate, counts: FloatArray) -> FloatArray:
-        """Residuals (epochs, m, s, t), one application after the other."""
+    def _followed(self, update: RowUpdate, counts: FloatArray, changes: bool) -> FloatArray:
+        """Residuals (epochs, m, s, t), or changes, one application after the other."""
         responses = self._picked(update.alpha)
-        left = product(update.coupling.swapaxes(1, 2), update.right if update.left is None else update.left)
+        left = update.entering
         # A mode and its conjugate add up to twice the real part.
         right = (1 + self.modes.is_pair) * update.right
         seen = np.einsum("qs,mqd->mds", self.picks, right)
         # z -> A z + g + L C (R'z - alpha), for states as rows (m, t, d).
         gained = self.gains.T - product(update.alpha.swapaxes(1, 2), left)
-        states, found = np.zeros_like(gained), np.empty((len(counts), *responses.shape))
+        states, alone = np.zeros_like(gained), np.zeros_like(self.gains.T)
+        size = len(self.readout) if changes else responses.shape[1]
+        found = np.empty((len(counts), len(responses), size, responses.shape[2]))
         done, across, kept = 0, right.swapaxes(1, 2), 1 - self.modes.rates
-        for place in np.argsort(counts):
-            while done < counts[place]:
+        for place, count in enumerate(counts):
+            while done < count:
                 states = kept * states + gained + product((states @ across).real, left)
+                alone = kept * alone + self.gains.T
                 done += 1
-            found[place] = responses - (states @ seen).swapaxes(1, 2).real
+            if changes:
+                found[place] = self._parameters((states - alone).swapaxes(1, 2))
+            else:
+                found[place] = responses - (states @ seen).swapaxes(1, 2).real
         return found
 
     def _integrated(
-        self, update: RowUpdate, rules: list[tuple[AnyArray, AnyArray]], tolerance: float
+        self, update: RowUpdate, rules: list[tuple[AnyArray, AnyArray]], tolerance: float, changes: bool
     ) -> FloatArray:
-        """Residuals (epochs, m, s, t) along the first curve that has missed no eigenvalue of a left-out run.
+        """Residuals (epochs, m, s, t), or changes, along the first curve around all eigenvalues of left-out runs.
 
-        After one application the integral is minus x_i'g_i, which is known without it; what is missed there, as a
-        share of the responses, grows with the epochs.
+        After one application the integral is minus x_i'g_i, or g_i - g, which is known without it; what is missed
+        there, as a share of the responses, grows with the epochs.
         """
-        responses = self._picked(update.alpha)
-        products, missing = self._system(update, np.ones_like)
-        # R'L C alpha - R'g, where `missing` is alpha - R'g.
-        gained = (products[..., 0] @ update.coupling @ update.alpha + missing[..., 0] - update.alpha).real
-        known = self._picked(gained)
+        if changes:
+            known: AnyArray = -(update.entering.swapaxes(1, 2) @ update.alpha)
+        else:
+            products, missing = self._system(update, np.ones_like)
+            # R'L C alpha - R'g, where `missing` is alpha - R'g.
+            gained = products[..., 0] @ update.coupling @ update.alpha + missing[..., 0] - update.alpha
+            known = self._picked(gained.real)
         with np.errstate(over="ignore", invalid="ignore"):
-            size = np.abs(known).max(initial=0.0) + np.abs(update.alpha).max(initial=0.0)
+            size = np.abs(known).max(initial=0.0)
+            size += 0.0 if changes else np.abs(update.alpha).max(initial=0.0)
         best, found = math.inf, np.zeros(0)
         for nodes, powers in rules:
-            solved = self._solved(update, nodes)
-            flat = solved.reshape(-1, solved.shape[-1])
             with np.errstate(over="ignore", invalid="ignore"):
-                sums = 2 * (powers.real @ flat.real.T - powers.imag @ flat.imag.T)
-                integrals = sums.reshape(len(powers), *responses.shape)
+                integrals = (self._changed if changes else self._summed)(update, nodes, powers)
                 off = float(np.abs(integrals[0] - known).max(initial=0.0))
             share = off / size if math.isfinite(size) and size > 0 else 0.0
             if share < best:
@@ -332,7 +351,33 @@ class LeftOutRows:
         if best > tolerance:
             raise ArithmeticError("the decay rates of left-out runs are not where they were expected.")
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(responses + found[1:])
+            if changes:
+                return self._parameters(found[1:])
+            return np.asarray(self._picked(update.alpha) + found[1:])
+
+    def _summed(self, update: RowUpdate, nodes: AnyArray, powers: AnyArray) -> FloatArray:
+        """Integrals (epochs, m, s, t) of o'(I - G C)^-1 (alpha - v)."""
+        solved = self._solved(update, nodes, self.picks)
+        flat = solved.reshape(-1, len(nodes))
+        sums = 2 * (powers.real @ flat.real.T - powers.imag @ flat.imag.T)
+        return np.asarray(sums.reshape(len(powers), *solved.shape[:3]))
+
+    def _changed(self, update: RowUpdate, nodes: AnyArray, powers: AnyArray) -> AnyArray:
+        """Integrals (epochs, m, k, t) of -(w - A)^-1 L C (I - G C)^-1 (alpha - v), in the eigenvectors."""
+        q, rates = len(self.picks), self.modes.rates
+        solved = np.einsum("mlq,mqtn->mltn", update.coupling, self._solved(update, nodes, np.eye(q)))
+        flat = solved.reshape(-1, len(nodes))
+
+        def summed(rates: AnyArray) -> AnyArray:
+            weights = powers[:, np.newaxis] / (rates[:, np.newaxis] - nodes)
+            sums = flat @ weights.reshape(-1, len(nodes)).T
+            return np.asarray(sums.reshape(*solved.shape[:3], len(powers), len(rates)))
+
+        # The other half of the curve has the conjugates of all but the rates.
+        one = summed(rates)
+        both = one + summed(rates.conj()).conj() if np.iscomplexobj(rates) else 2 * one.real
+        left = update.right if update.left is None else update.left
+        return np.asarray(-np.einsum("mlk,mltek->emkt", left, both))
 
     def _system(
         self, update: RowUpdate, function: Callable[[AnyArray], AnyArray]
@@ -361,15 +406,15 @@ class LeftOutRows:
         grams[:, second, first] = upper
         return grams, missing
 
-    def _solved(self, update: RowUpdate, nodes: AnyArray) -> AnyArray:
-        """O'(I - G C)^-1 (alpha - v), (m, s, t, N)."""
+    def _solved(self, update: RowUpdate, nodes: AnyArray, picks: FloatArray) -> AnyArray:
+        """O'(I - G C)^-1 (alpha - v), (m, s, t, N), for O (q, s)."""
         grams, missing = self._system(update, lambda rates: 1 / (rates - nodes))
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            if len(self.picks) == 1:
+            if len(picks) == 1:
                 return missing / (1 - update.coupling[..., np.newaxis] * grams)
             # (m, N, q, q), and the picked rows of the inverse alone, however many outputs there are.
-            systems = np.eye(len(self.picks)) - np.moveaxis(grams, 3, 1) @ update.coupling[:, np.newaxis]
-            picked = np.linalg.solve(np.swapaxes(systems, -1, -2), self.picks)
+            systems = np.eye(len(picks)) - np.moveaxis(grams, 3, 1) @ update.coupling[:, np.newaxis]
+            picked = np.linalg.solve(np.swapaxes(systems, -1, -2), picks)
             return np.asarray(np.einsum("mnqs,mqtn->mstn", picked, missing))
 
     def _system_at_one(self, update: RowUpdate, power: int) -> tuple[FloatArray, FloatArray]:
@@ -377,8 +422,8 @@ class LeftOutRows:
         grams, missing = self._system(update, lambda rates: 1 / rates**power)
         return grams[..., 0].real, missing[..., 0].real
 
-    def _limits(self, update: RowUpdate) -> FloatArray:
-        """Residuals (m, s, t) in the limit: the integrand at w = 1, o'(I - G C)^-1 (alpha - v).
+    def _limits(self, update: RowUpdate, changes: bool) -> FloatArray:
+        """Residuals (m, s, t), or changes, in the limit: the integrand at w = 1, o'(I - G C)^-1 (alpha - v).
 
         A saturated row is the only one to see some direction: both sides of that fraction vanish there, and their
         derivatives take their places.
@@ -401,7 +446,11 @@ class LeftOutRows:
             null = right[saturated, -1][..., np.newaxis]
             mapped_inputs = across @ (few.alpha - falls)
             solved[saturated] += null * ((mapped_inputs - turned @ solved[saturated]) / (turned @ null))
-        found = self._picked(solved)
+        if changes:
+            moved = update.entering.swapaxes(1, 2) @ solved
+            found = -self._parameters(moved / self.modes.rates[:, np.newaxis])
+        else:
+            found = self._picked(solved)
         # The sign of the determinant is that of the product of the rates without the row: one of them is negative.
         found[(np.linalg.det(systems) < 0) & ~saturated] = np.inf
         return found

@@ -233,17 +233,17 @@ class Predictions:
     """
 
     def __init__(self, when: FloatArray):
-        self._when = when
+        self.when = when
         self._squares: FloatArray = np.zeros((len(when), 1))
         self._kind: ErrorKind = "exact"
 
     def residuals(self, run: "Run", problem: LeastSquares, rows: IntArray) -> FloatArray:
         """y_i - x_i'b (epochs, rows, t) of some rows of a problem; inf if b is."""
-        features, parameters = problem.X[rows], run.iterate(self._when)
-        parameters = parameters.reshape(len(self._when), problem.p, -1)
+        features, parameters = problem.X[rows], run.iterate(self.when)
+        parameters = parameters.reshape(len(self.when), problem.p, -1)
         with np.errstate(over="ignore", invalid="ignore"):
             if run.error_kind != "exact":
-                off = float(np.linalg.norm(features, 2)) * columns(run.iterate_error(self._when))
+                off = float(np.linalg.norm(features, 2)) * columns(run.iterate_error(self.when))
                 self._squares = self._squares + np.square(off)
                 self._kind = weakest(self._kind, run.error_kind)
             found = problem.compressed.y[rows] - features @ parameters

@@ -24,6 +24,7 @@ from reshuffle.errors import BudgetError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Shuffle, Unit, rows_of
 from reshuffle.validation import row_updates, shuffled_samples
+from reshuffle.validation.classification import Classification, accuracy_of_mean, classification
 from reshuffle.validation.contour import LeftOutRows
 from reshuffle.validation.cross_validation import (
     KEPT,
@@ -97,6 +98,30 @@ class LeaveOneOut(LeftOutResult):
 
     problem: LeastSquares
     centred: bool
+    _run: "Run"
+
+    @cached_property
+    def classification(self) -> Classification:
+        """Accuracy and confusion where y has classes, of single runs and of the mean iterate.
+
+        Two values of y are two classes, and columns of 0 and 1 one each. Runs are simulated when it is first read.
+        """
+        return classification(self._run, self)
+
+    @property
+    def accuracy(self) -> FloatArray:
+        """The accuracy to expect of a single run on new rows, of the shape of `epochs`."""
+        return self.classification.accuracy
+
+    @property
+    def confusion(self) -> FloatArray:
+        """The number of rows of each class that a single run takes for each class, epochs.shape + (K, K)."""
+        return self.classification.confusion
+
+    @property
+    def accuracy_of_mean(self) -> FloatArray:
+        """The accuracy of the mean iterate, mostly above that of a single run, of the shape of `epochs`."""
+        return accuracy_of_mean(self)
 
     @property
     def saturated(self) -> BoolArray:
@@ -166,8 +191,14 @@ def leave_one_out(
 class RowsLeftOut:
     """Rows of a run that are left out one by one; of the mean by which they were `centred`, too."""
 
-    def __init__(self, run: "Run", centred: bool = False):
-        self.run, self.centred, self._problem = run, centred, run.problem
+    def __init__(self, run: "Run", centred: bool = False, *, keeps_changes: bool = False):
+        self.centred, self._problem = centred, run.problem
+        # A mean iterate that diverges is known to few digits while it has not grown far.
+        self.run = run if run.divergence is None else run.relaxed
+        self.run.divergence = run.divergence
+        # The formula of the last answer; of refits, if wanted, changes of the parameters (epochs, r, t) by row.
+        self.taken: Formula | None = None
+        self._keeps_changes, self._changes = keeps_changes, dict[int, FloatArray]()
         size = run.scheme.rows_per_unit
         if run.problem.n == size:
             raise ValueError(
@@ -180,25 +211,19 @@ class RowsLeftOut:
                 "(weighted, if there are weights), or leave it out."
             )
         self._factors = run.problem.centring_factors if centred else np.ones(run.problem.n)
-        self._make = partial(LeaveOneOut, problem=run.problem, centred=centred)
+        self._make = partial(LeaveOneOut, problem=run.problem, centred=centred, _run=run)
 
     def ask(self, epochs: FloatArray, rows: ArrayLike | None = None) -> LeaveOneOut:
         """Leave out some rows, all by default."""
         chosen = np.arange(self._problem.n) if rows is None else row_numbers("rows", rows, self._problem.n)
         if len(np.unique(chosen)) < len(chosen):
             raise ValueError("rows must name a row once, but some are there twice.")
-        return (
-            self._answer(epochs, chosen) if self.run.divergence is None else self._diverging(epochs, chosen)
-        )
-
-    def _diverging(self, epochs: FloatArray, rows: IntArray) -> LeaveOneOut:
-        """Answers to few digits while the mean iterate has not grown far, and infinite ones from then on."""
-        lost, relaxed = self.run.has_diverged(epochs), RowsLeftOut(self.run.relaxed, self.centred)
-        relaxed.run.divergence = self.run.divergence
+        lost = self.run.has_diverged(epochs)
         # At the start nothing has to be computed.
-        found = relaxed._answer(np.where(lost, 0.0, epochs), rows)
-        if lost.any():
-            _budget.warn("leave_one_out is infinite where the mean iterate diverges.")
+        found = self._answer(np.where(lost, 0.0, epochs), chosen)
+        if not lost.any():
+            return found
+        _budget.warn("leave_one_out is infinite where the mean iterate diverges.")
 
         def filled(part: FloatArray) -> FloatArray:
             return np.where(lost.reshape(lost.shape + (1,) * (part.ndim - lost.ndim)), np.inf, part)
@@ -221,27 +246,56 @@ class RowsLeftOut:
         """
         if not epochs.any():
             return self._at_start(epochs, chosen)
-        found: list[LeaveOneOut] = []
+        found: list[tuple[LeaveOneOut, Formula]] = []
         for formula in self._formulas:
             given = self._by_formula(epochs, chosen, formula)
             if given is None:
                 continue
+            self.taken = formula
             enough = np.inf if formula.is_preferred else _OF_STANDARD_ERROR * given.standard_error
             is_known = np.isfinite(given.error) & (given.error <= enough)
             if (is_known | np.isinf(given.mean_square)).all():
                 return given
-            found.append(given)
+            found.append((given, formula))
         with np.errstate(invalid="ignore"):
-            sizes = [np.max(given.error / given.standard_error, initial=0.0) for given in found]
+            sizes = [np.max(given.error / given.standard_error, initial=0.0) for given, _ in found]
         leads = not self.run.recipe.momentum and self.run.scheme.unit is Unit.SAMPLE
         maps = (formula.rows for formula in self._formulas if isinstance(formula.rows, LeftOutRows))
         if found and (leads or np.isfinite(sizes).any() or any(each.modes.largest > 1 for each in maps)):
-            return found[int(np.argmin(np.nan_to_num(sizes, nan=np.inf)))]
+            best, self.taken = found[int(np.argmin(np.nan_to_num(sizes, nan=np.inf)))]
+            return best
+        self.taken = None
         # Before ten runs, a second more is spent on finding out whether there is anything to compute.
         if self.run.divergence is None and (growth := self.run.screened(A_SECOND)) is not None:
             self.run.divergence = growth
-            return self._diverging(epochs, chosen)
+            return RowsLeftOut(self.run, self.centred).ask(epochs, chosen)
         return self._by_runs(epochs, chosen)
+
+    def changes(self, epochs: FloatArray, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray]] | None:
+        """Rows, some at a time, and b_i - b (epochs, rows, r, t) of the last answer; None of folds.
+
+        In the coordinates of the formula, or those of the row space.
+        """
+        if self.taken is not None:
+            return self.changes_by(self.taken, self.taken.rows, epochs, rows)
+        if not self._changes:
+            return None
+        return iter([(rows, np.stack([self._changes[row] for row in rows.tolist()], axis=1))])
+
+    def changes_by(
+        self, formula: Formula, source: LeavesOut, epochs: FloatArray, rows: IntArray
+    ) -> Iterator[tuple[IntArray, FloatArray]]:
+        """Rows, some at a time, and b_i - b (epochs, rows, r, t) by one of the sources of a formula."""
+        units, unit = np.unique(rows // formula.unit), formula.unit
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            for found, parts in source.answers(units, epochs, self._converges(epochs, source), changes=True):
+                mine = rows_of(found, unit)
+                wanted = np.isin(mine, rows)
+                yield mine[wanted], np.repeat(parts, unit, axis=1)[:, wanted]
+
+    def _converges(self, epochs: FloatArray, source: LeavesOut) -> bool:
+        """True if a limit is asked for, and there is one: maps of all rows know where they lead by themselves."""
+        return bool(np.isinf(epochs).any()) and (isinstance(source, LeftOutMaps) or self.run.converges)
 
     def _at_start(self, epochs: FloatArray, rows: IntArray) -> LeaveOneOut:
         """Leave out rows of a run that has not begun."""
@@ -273,7 +327,7 @@ class RowsLeftOut:
                 if kept:
                     return self._orders_kept(training)
                 if scheme.shuffle is not Shuffle.EVERY_EPOCH:
-                    return [Formula("exact", row_updates.mean_visits(training))]
+                    return [Formula("exact", row_updates.mean_visits(training), training)]
                 return self._batches(training) if scheme.unit is Unit.BATCH else self._shuffled(training)
         except (ArithmeticError, np.linalg.LinAlgError):
             # Steps so large that products leave the range of numbers have no modes.
@@ -285,15 +339,14 @@ class RowsLeftOut:
         orders = [each.order(n) for each in training.scheme.timelines(n)]
         if len(orders) * (30.0 * side**3 + 10.0 * n * side**2) > self.run.accuracy.budget:
             return []
-        return [
-            Formula("exact", MeanOverOrders([row_updates.single_order(training, order) for order in orders]))
-        ]
+        each = [row_updates.single_order(training, order) for order in orders]
+        return [Formula("exact", MeanOverOrders(each), training)]
 
     def _batches(self, training: Training) -> list[Formula]:
         """Fixed batches in random order: by the lattice of their subsets, or the cavity equation."""
         lattice, batches = Lattice(training), len(training.partition)
         if lattice.is_exact:
-            return [Formula("exact", lattice.exact())]
+            return [Formula("exact", lattice.exact(), training)]
         if batches == training.n and shuffled_samples.has_cavity(training):
             return self._shuffled(training)
         if not training.is_symmetric and self._refits_are_affordable(training.n):
@@ -348,11 +401,10 @@ class RowsLeftOut:
                     "a larger {budget}",
                 ),
             )  # fmt: skip
-        # Maps of all rows know where they lead by themselves.
-        converges = bool(np.isinf(when).any()) and (isinstance(source, LeftOutMaps) or run.converges)
+        converges = self._converges(when, source)
 
         def residuals(source: LeavesOut, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
-            for units, found in source.residuals(np.unique(rows // formula.unit), when, converges):
+            for units, found in source.answers(np.unique(rows // formula.unit), when, converges):
                 mine = rows_of(units, formula.unit)
                 wanted, flat = np.isin(mine, rows), found.reshape(len(when), len(mine), -1)
                 yield mine[wanted], self._factors[mine[wanted], np.newaxis] * flat[:, wanted]
@@ -363,14 +415,18 @@ class RowsLeftOut:
             some, scale = _rows_of_error(rows, formula.sizes, mean.size)
             order = np.argsort(some)
 
-            def of_some(source: LeavesOut) -> FloatArray:
+            def squares(source: LeavesOut) -> FloatArray:
                 made = np.zeros((len(when), len(some), mean.shape[1]))
                 for members, found in residuals(source, some):
-                    made[:, order[np.searchsorted(some, members, sorter=order)]] = found
+                    made[:, order[np.searchsorted(some, members, sorter=order)]] = np.square(found)
                 return made
 
+            def weighted_sum(squares: FloatArray) -> FloatArray:
+                found = np.einsum("kmt,m->kt", squares, scale / total)
+                return np.where(np.isnan(found), np.inf, found)
+
             try:
-                return formula.error(of_some, scale / total), formula.error_kind
+                return formula.error(squares, weighted_sum), formula.error_kind
             except ArithmeticError:
                 # Rows that are off by as much as they may be leave the contour: nothing is known of them.
                 return np.full_like(mean, np.inf), formula.error_kind
@@ -390,7 +446,8 @@ class RowsLeftOut:
         """Run by run if that is exact and affordable, otherwise fold by fold; samples are left out as a whole."""
         run, problem, size = self.run, self._problem, self.run.scheme.rows_per_unit
         samples, count = np.unique(rows // size), problem.n // size
-        if self._refits_are_affordable(len(samples)):
+        one_by_one = self._refits_are_affordable(len(samples))
+        if one_by_one:
             groups, method = [rows_of(np.array([sample]), size) for sample in samples], "refits"
         else:
             shuffled = np.random.default_rng(run.accuracy.seed).permutation(count)
@@ -402,7 +459,14 @@ class RowsLeftOut:
 
         def predicted(group: IntArray, requested: IntArray) -> FloatArray:
             seen = _centred_by_others(problem, group) if self.centred else problem
-            return predictions.residuals(run.on(seen.without(group), budget=budget), seen, requested)
+            alone = run.on(seen.without(group), budget=budget)
+            if one_by_one and self._keeps_changes:
+                with np.errstate(invalid="ignore"):
+                    apart = alone.iterate(predictions.when) - run.iterate(predictions.when)
+                    flat = apart.reshape(len(apart), problem.p, -1)
+                    change = np.array([problem.row_space.coordinates(each) for each in flat])
+                self._changes.update(dict.fromkeys(requested.tolist(), change))
+            return predictions.residuals(alone, seen, requested)
 
         def residuals() -> Iterator[tuple[IntArray, FloatArray]]:
             for group in track(groups, len(groups), "leaving out rows"):

@@ -64,10 +64,13 @@ _NODES = 150.0
 
 
 LeavesOut: TypeAlias = "LeftOutRows | LeftOutMaps | MeanOverOrders"
-"""Source of residuals: rows, ascending epochs (k,) and whether the run converges -> some of the rows at a time, and
-their residuals y_i - x_i'b_i (epochs, rows, s, t), for groups of s rows that are left out together."""
-Residuals: TypeAlias = Callable[[LeavesOut], FloatArray]
-"""Source -> residuals (epochs, m, t) of the rows from which an error is estimated."""
+"""Source of answers: rows, ascending epochs (k,) and whether the run converges -> some of the rows at a time, and
+their residuals y_i - x_i'b_i (epochs, rows, s, t), for groups of s rows that are left out together; or the changes
+b_i - b of the parameters (epochs, rows, r, t)."""
+Ask: TypeAlias = Callable[[LeavesOut], FloatArray]
+"""Source -> answers (epochs, m, any) of the rows from which an error is estimated."""
+Total: TypeAlias = Callable[[FloatArray], FloatArray]
+"""Answers, or changes of them -> what the error is of: their weighted sum over the rows, or they themselves."""
 Maps: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 
 
@@ -75,24 +78,18 @@ Maps: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 class Formula:
     """A formula that leaves out rows, or units of several rows.
 
-    `error` takes the residuals of any source, and weights (m,) of their squares, to the error (epochs, t) of their
-    sum; `sizes` (n,) are the errors of rows relative to each other.
+    `error` takes the answers of any source, and what is made of them, to the error of that; `sizes` (n,) are the
+    errors of rows relative to each other.
     """
 
     name: str
     rows: LeavesOut
-    error: Callable[[Residuals, FloatArray], FloatArray] | None = None
+    training: "Training"
+    error: Callable[[Ask, Total], FloatArray] | None = None
     error_kind: ErrorKind = "exact"
     sizes: FloatArray | None = None
     unit: int = 1
     is_preferred: bool = True  # over the next formula, whatever its error
-
-
-def weighted_sum(squares: FloatArray, weights: FloatArray) -> FloatArray:
-    """Sum (epochs, t) of squares of residuals (epochs, m, t), with weights (m,); inf if that is not known."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        found = np.einsum("kmt,m->kt", squares, weights)
-    return np.where(np.isnan(found), np.inf, found)
 
 
 class Training:
@@ -153,6 +150,10 @@ class Training:
             inside = self.space.coordinates(self.problem.X[members].T).T / self.space.scale
         responses = self.problem.compressed.y[members] - self.problem.X[members] @ columns(self.start)
         return math.sqrt(self.visits.step) * inside, responses
+
+    def inside(self, features: FloatArray) -> FloatArray:
+        """New rows (m, p) in the coordinates of the state, (m, r)."""
+        return math.sqrt(self.visits.step) / self.space.scale * self.space.coordinates(features.T).T
 
     @cached_property
     def entry(self) -> FloatArray:
@@ -249,7 +250,7 @@ def _left_out(
     return LeftOutRows(
         modes, modes.left @ gained, lambda batch, members: views[batch](*training.rows(members)),
         np.minimum(training.batch_of, len(views) - 1), coupling, training.factors / training.divisors,
-        np.eye(coupling.shape[1], 1), lambda: training.alone,
+        np.eye(coupling.shape[1], 1), modes.right[: training.rank], lambda: training.alone,
         is_exact=bool(training.visits.penalty) or (is_exact and not training.leaves_means),
         applications=applications or 1, is_monotone=modes.is_symmetric and applications is not None,
     )  # fmt: skip
@@ -291,13 +292,13 @@ class MeanOverOrders:
 
     orders: list[LeftOutRows]
 
-    def residuals(
-        self, rows: IntArray, epochs: FloatArray, converges: bool
+    def answers(
+        self, rows: IntArray, epochs: FloatArray, converges: bool, *, changes: bool = False
     ) -> Iterator[tuple[IntArray, FloatArray]]:
-        """The rows, and y_i - x_i'b_i (epochs, rows, 1, t) after ascending epochs (k,)."""
+        """The rows, and the mean of the answers of `LeftOutRows`."""
         total: FloatArray | float = 0.0
         for order in self.orders:
-            members, parts = zip(*order.residuals(rows, epochs, converges), strict=True)
+            members, parts = zip(*order.answers(rows, epochs, converges, changes=changes), strict=True)
             places = np.argsort(np.concatenate(members))
             total = total + np.concatenate(parts, axis=1)[:, places] / len(self.orders)
         yield np.sort(rows), np.asarray(total)
@@ -364,13 +365,14 @@ class Lattice:
         sizes = sum(size * (batches - 1 - size) / max(batches - 2, 1) for size in range(batches)) / batches
         share = float(min(step**2 * sizes * spread / max(float(np.trace(total)), 1e-300), 1.0))
 
-        def error(residuals: Residuals, weights: FloatArray) -> FloatArray:
-            """The sum over the rows, of which none makes up for another."""
-            here = np.square(residuals(made(1.0)))
-            apart = [np.abs(np.square(residuals(made(1 + off))) - here) for off in (share, -share)]
-            return np.asarray(np.max([weighted_sum(one, weights) for one in apart], axis=0))
+        def error(ask: Ask, total: Total) -> FloatArray:
+            """Changes of the rows, of which none makes up for another."""
+            here = ask(made(1.0))
+            return np.asarray(
+                np.max([total(np.abs(ask(made(1 + off)) - here)) for off in (share, -share)], axis=0)
+            )
 
-        return Formula("subset sizes", made(1.0), error, "estimate")
+        return Formula("subset sizes", made(1.0), training, error, "estimate")
 
     def _layers(self) -> Iterator[tuple[IntArray, FloatArray]]:
         """Subsets of the batches (c,), ascending, one size after the other, and mean [K, E] over their orders."""
@@ -400,7 +402,7 @@ class Lattice:
                 learned[mine] -= left @ alpha
             return rows, responses, without, learned
 
-        return LeftOutMaps(maps, d, training.outputs, training.alone)
+        return LeftOutMaps(maps, lambda: (lost, gained), d, training.outputs, training.alone)
 
 
 @dataclass(frozen=True, eq=False)
@@ -408,27 +410,33 @@ class LeftOutMaps:
     """Rows of symmetric maps that are left out where the map without each of them is known: a matrix per row.
 
     Unlike a contour, which must know where the eigenvalues are, this holds for maps that diverge. `maps` takes rows
-    (m,) to their features (m, d), responses (m, t), and without each I - A_i (m, d, d) and g_i (m, d, t); `alone`
-    (n,) are those that alone see some direction.
+    (m,) to their features (m, d), responses (m, t), and without each I - A_i (m, d, d) and g_i (m, d, t); `whole`
+    makes I - A and g of all rows; `alone` (n,) are those that alone see some direction.
     """
 
     maps: Callable[[IntArray], Maps]
+    whole: Callable[[], tuple[FloatArray, FloatArray]]
     side: int
     outputs: int
     alone: BoolArray
 
-    def residuals(
-        self, rows: IntArray, epochs: FloatArray, converges: bool = True
+    def answers(
+        self, rows: IntArray, epochs: FloatArray, converges: bool = True, *, changes: bool = False
     ) -> Iterator[tuple[IntArray, FloatArray]]:
-        """The rows, some at a time, and y_i - x_i'b_i (epochs, rows, 1, t), whether all converge or not."""
+        """The answers of `LeftOutRows`, whether all runs converge or not."""
         if float(epochs[np.isfinite(epochs)].max(initial=0.0)) > FARTHEST:
             raise ArithmeticError("rounding of the decay rates of slow modes adds up in so many epochs.")
         height = max(1, CHUNK // max(1, self.side * (self.side + self.outputs) * (1 + len(epochs))))
+        if changes:
+            values, vectors = np.linalg.eigh(self.whole()[0])
+            _, sums = power_and_sum(values, epochs)
+            learned = vectors @ (sums[..., np.newaxis] * (vectors.T @ self.whole()[1]))
         for start in range(0, len(rows), height):
             members = rows[start : start + height]
             features, responses, lost, gained = self.maps(members)
             if not np.isfinite(lost).all() or not np.isfinite(gained).all():
-                yield members, np.full((len(epochs), len(members), 1, self.outputs), np.inf)
+                size = self.side if changes else 1
+                yield members, np.full((len(epochs), len(members), size, self.outputs), np.inf)
                 continue
             values, vectors = np.linalg.eigh((lost + np.swapaxes(lost, 1, 2)) / 2)
             gained = np.swapaxes(vectors, 1, 2) @ gained
@@ -441,9 +449,13 @@ class LeftOutMaps:
                 moving[saturated, still] = moving.max(initial=0.0)
                 require_resolved(moving)
             _, sums = power_and_sum(values.ravel(), epochs)
+            sums = sums.reshape(-1, *values.shape, 1)
             seen = np.einsum("mr,mrk->mk", features, vectors)[..., np.newaxis] * gained
             with np.errstate(over="ignore", invalid="ignore"):
-                parts = seen[np.newaxis] * sums.reshape(-1, *values.shape, 1)
                 # Zero times infinity: a direction in which nothing is learned.
-                found = responses - np.where((seen == 0)[np.newaxis], 0.0, parts).sum(axis=2)
-            yield members, np.where(np.isfinite(found), found, np.inf)[:, :, np.newaxis]
+                if changes:
+                    found = vectors @ np.where(gained == 0, 0.0, sums * gained) - learned[:, np.newaxis]
+                else:
+                    parts = np.where(seen == 0, 0.0, sums * seen)
+                    found = (responses - parts.sum(axis=2))[:, :, np.newaxis]
+            yield members, np.where(np.isfinite(found), found, np.inf)

@@ -17,13 +17,13 @@ from reshuffle.epoch.averaging.cavity import are_alike, solve
 from reshuffle.schemes.base import Unit, permutations, rows_of
 from reshuffle.validation.contour import CHUNK, Eigenvectors, LeftOutRows, Seen, product
 from reshuffle.validation.row_updates import (
+    Ask,
     Formula,
     LeftOutMaps,
     Maps,
-    Residuals,
+    Total,
     Training,
     seen_through,
-    weighted_sum,
 )  # fmt: skip
 
 _FINEST, _FINEST_OF_MOMENTUM, _COARSEST, _OF_NEGLECTED = 1e-9, 1e-7, 1e-6, 0.01
@@ -107,7 +107,7 @@ class CavityUpdates:
             if leverages.max(initial=0.0) > 1 - _LEVERAGE:
                 raise ArithmeticError("groups of rows next to leverage one are known too poorly.")
         size = 1 if self._of_batches else self._size
-        return Formula("cavity", self._updates, self._error, "estimate", self._shares, size)
+        return Formula("cavity", self._updates, self.training, self._error, "estimate", self._shares, size)
 
     @cached_property
     def _updates(self) -> LeftOutRows:
@@ -226,7 +226,7 @@ class CavityUpdates:
         return LeftOutRows(
             modes, gains, of_batch if self._of_batches else lambda _, members: units(members),
             training.batch_of if self._of_batches else np.zeros(training.n, dtype=np.int64), np.asarray(coupling),
-            self._factors[::each], picks, lambda: training.alone[::each],
+            self._factors[::each], picks, root[:r, np.newaxis] * modes.right[:r], lambda: training.alone[::each],
             is_exact=bool(training.visits.penalty),
         )  # fmt: skip
 
@@ -240,20 +240,19 @@ class CavityUpdates:
             found[members] = np.linalg.lstsq(np.hstack([rows, left]).T, together.T)[0].T
         return found
 
-    def _error(self, residuals: Residuals, weights: FloatArray) -> FloatArray:
-        """Error of a mean square.
+    def _error(self, ask: Ask, total: Total) -> FloatArray:
+        """Error of what is made of answers.
 
         Rows do less than the product of means says, by their shares: changes add up, and none makes up for another.
         The mean map may be off in the decay rates of all modes alike, in those of every other one, and in how
         samples enter, by chance: these add up like independent ones.
         """
         updates, roots = self._updates, self.training.roots[:, np.newaxis]
-        here = np.square(residuals(updates))
+        here = ask(updates)
         if self.overshoots:
-            return np.full((len(here), here.shape[2]), np.inf)
+            return np.full_like(total(here), np.inf)
         fewer = updates.factors * (1 - self._shares[:: len(self._shares) // len(updates.factors)])
-        less = np.square(residuals(replace(updates, factors=fewer)))
-        by_rows = weighted_sum(np.abs(less - here), weights)
+        by_rows = total(np.abs(ask(replace(updates, factors=fewer)) - here))
         by_mean = np.zeros_like(by_rows)
         every_other = np.where(np.arange(self.training.rank) % 2, self._of_mean, -self._of_mean)
         for put_off in (
@@ -261,9 +260,8 @@ class CavityUpdates:
             self._left_out(every_other),
             replace(updates, gains=updates.modes.left @ (roots * self._perturbed_input_map)),
         ):
-            apart = weighted_sum(np.square(residuals(put_off)) - here, weights)
             with np.errstate(over="ignore"):
-                by_mean = by_mean + np.square(apart)
+                by_mean = by_mean + np.square(total(ask(put_off) - here))
         return np.asarray(by_rows + np.sqrt(by_mean))
 
 
@@ -321,7 +319,7 @@ class DrawnOrders:
         """The formula with its error."""
         sizes = np.square(self._rows).sum(axis=1)
         mean = self._weighted(np.full(MOST_GROUPS, 1 / MOST_GROUPS))
-        return Formula("drawn orders", mean, self._error, CONFIDENCE, sizes)
+        return Formula("drawn orders", mean, self._training, self._error, CONFIDENCE, sizes)
 
     @cached_property
     def _groups(self) -> tuple[FloatArray, FloatArray]:
@@ -342,31 +340,34 @@ class DrawnOrders:
         """Maps with weights (groups,) of the groups of orders, which are drawn when they are first needed."""
 
         @cache
-        def made() -> FloatArray:
+        def made() -> tuple[FloatArray, FloatArray]:
             with np.errstate(over="ignore", invalid="ignore"):
-                common, own = self._groups
-                return np.asarray(np.tensordot(weights, common, 1) - np.tensordot(weights, own, 1))
+                common, own = (np.tensordot(weights, part, 1) for part in self._groups)
+                return common, common - own
 
         def maps(members: IntArray) -> Maps:
-            lost, gained = np.split(made()[members], [self._rank], axis=2)
+            lost, gained = np.split(made()[1][members], [self._rank], axis=2)
             return self._rows[members], self._targets[members, self._rank :], lost, gained
 
-        return LeftOutMaps(maps, self._rank, self._training.outputs, self._training.alone)
+        def whole() -> tuple[FloatArray, FloatArray]:
+            lost, gained = np.split(made()[0][0], [self._rank], axis=1)
+            return (lost + lost.T) / 2, gained
 
-    def _error(self, residuals: Residuals, weights: FloatArray) -> FloatArray:
-        """Error of a mean square.
+        return LeftOutMaps(maps, whole, self._rank, self._training.outputs, self._training.alone)
+
+    def _error(self, ask: Ask, total: Total) -> FloatArray:
+        """Error of what is made of answers.
 
         By the answers without each group in turn. Powers are not linear in what was drawn: so the answer is also
         computed where the map is off by as many standard errors, in the directions that change it most.
         """
 
-        def mean_square(shares: FloatArray) -> FloatArray:
-            with np.errstate(over="ignore"):
-                return weighted_sum(np.square(residuals(self._weighted(shares))), weights)
+        def answer(shares: FloatArray) -> FloatArray:
+            return total(ask(self._weighted(shares)))
 
         groups = MOST_GROUPS
-        here = mean_square(np.full(groups, 1 / groups))
-        without = np.array([mean_square(each) for each in (1 - np.eye(groups)) / (groups - 1)])
+        here = answer(np.full(groups, 1 / groups))
+        without = np.array([answer(each) for each in (1 - np.eye(groups)) / (groups - 1)])
         found = jackknife(here, without)
         with np.errstate(divide="ignore", invalid="ignore"):
             changes = np.nan_to_num(np.log(without) - np.log(here), nan=0.0, posinf=0.0, neginf=0.0)
@@ -379,7 +380,7 @@ class DrawnOrders:
             moved = quantile(groups) / math.sqrt(groups * (groups - 1)) * direction / size
             for sign in (1.0, -1.0):
                 with np.errstate(invalid="ignore"):
-                    off = np.abs(mean_square(1 / groups + sign * moved) - here)
+                    off = np.abs(answer(1 / groups + sign * moved) - here)
                 found = np.maximum(found, np.where(np.isnan(off), np.inf, off))
         return found
 

@@ -1,0 +1,226 @@
+"""`reshuffle limits` and `reshuffle spectrum`: what the library finds with no data at all, and files."""
+
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reshuffle import asymptotics, free
+from reshuffle.cli import limits, render
+from reshuffle.free import parser
+from tests.cli.terminal import answer, run, shown
+from tests.looped import for_all
+
+SETTING = "limits --aspect 0.5 --noise 0.5"
+TWO_BATCH = 'spectrum --expression "x + y - (x*y + y*x)/2" --law x=mp(0.5,0.2) --law y=mp(0.5,0.2)'
+SEMICIRCLES = 'spectrum --expression "x*y + y*x" --law x=sc(1) --law y=sc(1)'
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+@pytest.mark.slow
+def test_learning_curves_are_the_library_s(capsys):
+    line = "limits --aspect 1.5 --alpha 0.2 --noise 0.5 --batches 1,2 --epochs 50"
+    for one, batches in zip(answer(capsys, line)["curves"], (1, 2), strict=True):
+        exact = asymptotics.learning_curve(1.5, 0.2, batches, noise=0.5)
+        np.testing.assert_allclose(one["risk"]["total"], exact.risk(np.arange(51)).total, rtol=1e-9)
+        assert one["best_epoch"]["epoch"] == exact.best_epoch().epoch
+        assert one["limit"] == pytest.approx(float(exact.limit().total), rel=1e-9)
+        assert one["converges"] is True
+    assert "risk there" in shown(capsys, line, "--plot", "limits.png", "--csv", "limits.csv")
+    assert Path("limits.png").stat().st_size > 10_000
+    lines = Path("limits.csv").read_text().splitlines()
+    assert lines[0] == "batches,epoch,risk,frozen,bias,cross,variance"
+    assert len(lines) == 1 + 2 * 51
+
+
+def test_beyond_convergence_the_limit_is_inf(capsys):
+    line = "limits --aspect 1.5 --alpha 0.5 --batches 1 --epochs 5"
+    (found,) = answer(capsys, line)["curves"]
+    assert (found["converges"], found["limit"]) == (False, "inf")
+    line = f"{SETTING} --alpha 3 --batches 1 --covariance power:1:10 --epochs 9"
+    assert re.search(r"^ +1 +no .* inf$", shown(capsys, line), re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_best_tells_what_the_library_finds(capsys):
+    found = answer(capsys, f"{SETTING} --best --budget 1 --batches 1,2")
+    expected = asymptotics.best_recipe(0.5, noise=0.5, batches=[1, 2], epochs=1)
+    for recipe, one in zip(found["recipes"], expected, strict=True):
+        assert [recipe[name] for name in ("risk", "alpha", "error")] == pytest.approx(
+            [one.risk, one.alpha, one.error]
+        )
+    assert found["beside"]["Bayes"] == pytest.approx(expected[0].bayes)
+    assert found["budget"] == 1
+    text = shown(capsys, f"{SETTING} --best --batches 1,2 --plot best.png")
+    assert "the best recipe of any number of epochs" in text
+    assert "-> 0" in text
+    assert Path("best.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+@for_all(
+    "text, sigma",
+    [
+        ("power:1.2:30", asymptotics.PowerLaw(1.2, 30)),
+        ("powerlaw:1.2:30", asymptotics.PowerLaw(1.2, 30)),
+        ("toeplitz:0.5:20", asymptotics.toeplitz(0.5, 20)),
+        ("0.5,1,2", [0.5, 1.0, 2.0]),
+    ],
+)
+def test_a_covariance_by_name_is_that_of_the_library(capsys, text, sigma):
+    (curve,) = answer(capsys, f"{SETTING} --alpha 0.5 --batches 2 --epochs 20 --covariance {text}")["curves"]
+    expected = asymptotics.risk(0.5, 0.5, 2, curve["epochs"], noise=0.5, covariance=sigma)
+    np.testing.assert_allclose(curve["risk"]["total"], expected.total, rtol=1e-9)
+
+
+# ------------------------------------------------------------------------------------------------------- one pass
+
+
+def test_one_pass_is_the_library_s(capsys):
+    line = "limits --one-pass --features 50 --step-size 0.1 --steps 300 --noise 0.5 --batch-size 2,8"
+    laws = asymptotics.PowerLaw(1.5, 50), asymptotics.PowerLaw(0.5, 50)
+    for curve, batch in zip(answer(capsys, line)["curves"], (2, 8), strict=True):
+        expected = asymptotics.one_pass(*laws, batch, 0.1, curve["steps"], noise=0.5)
+        np.testing.assert_allclose(curve["risk"], expected.risk)
+        assert curve["limit"] == pytest.approx(expected.limit)
+        assert curve["converges"]
+
+
+@pytest.mark.slow
+def test_the_table_and_the_files_of_one_pass(capsys):
+    assert "risk after 100" in shown(capsys, "limits --one-pass --steps 100 --plot stream.png")
+    assert Path("stream.png").stat().st_size > 10_000
+    lines = shown(capsys, "limits --one-pass --steps 5 --batch-size 1 --csv -").splitlines()
+    assert lines[0] == "batch_size,step,risk,spread,error"
+    assert len(lines) == 7
+    text = shown(capsys, "limits --one-pass --step 1.9 --batch-size 1 --steps 10")
+    assert "the largest eigenvalue diverges" in text
+
+
+# -------------------------------------------------------------------------------------------------------- spectra
+
+
+@pytest.mark.slow
+def test_an_expression_has_the_law_that_the_library_finds(capsys):
+    (found,) = answer(capsys, f"{TWO_BATCH} --moments 6 --sample 100")["laws"]
+    law = free.MarchenkoPastur(ratio=0.5, variance=0.2)
+    x, y = free.variables(law, law)
+    exact = free.spectrum(x + y - (x * y + y * x) / 2)
+    np.testing.assert_allclose(found["support"], exact.support, rtol=1e-12)
+    np.testing.assert_allclose(found["moments"], exact.moments(6), rtol=1e-12)
+    np.testing.assert_allclose(found["density"], exact.density(np.array(found["eigenvalue"])), rtol=1e-9)
+    assert found["atoms"] == []
+    assert len(found["sampled_eigenvalues"]) == 100
+    assert np.mean(found["sampled_eigenvalues"]) == pytest.approx(found["moments"][0], rel=0.05)
+    lines = shown(capsys, f"{TWO_BATCH} --csv -").splitlines()
+    assert (lines[0], len(lines)) == ("law,eigenvalue,density", 301)
+
+
+@pytest.mark.slow
+def test_batches_have_the_law_of_asymptotics(capsys):
+    found = answer(capsys, "spectrum --aspect 1.5 --alpha 0.2 --batches 1,2 --sample 100")["laws"]
+    for one, batches in zip(found, (1, 2), strict=True):
+        exact = asymptotics.batch_spectrum(1.5, 0.2, batches)
+        np.testing.assert_allclose(one["support"], exact.support, rtol=1e-9)
+        np.testing.assert_allclose(one["atoms"], [[0.0, 1 / 3]], atol=1e-9)
+        np.testing.assert_allclose(one["moments"], exact.moments(4), rtol=1e-9)
+        assert np.mean(one["sampled_eigenvalues"]) == pytest.approx(one["moments"][0], rel=0.05)
+    # The end of the two-batch support, as known from its closed form.
+    assert found[1]["support"][0][1] == pytest.approx(0.82682557, abs=1e-8)
+
+
+def test_the_sketch_reaches_from_zero_to_the_top_of_the_density(capsys):
+    text, (found,) = shown(capsys, SEMICIRCLES), answer(capsys, SEMICIRCLES)["laws"]
+    assert f"{max(found['density']):.4g} │" in text
+    assert "\n        0 │" in text
+
+
+def test_laws_of_atoms_alone_are_shown(capsys):
+    line = "spectrum --expression p --law p=projection(0.25)"
+    text = shown(capsys, f"{line} --plot atoms.png --csv atoms.csv")
+    atoms = [one.split() for one in text.splitlines() if " at " in one]
+    assert atoms == [["atoms", "0.75", "at", "0"], ["0.25", "at", "1"]]
+    assert Path("atoms.csv").read_text() == "law,eigenvalue,density\n"
+    for number in (10, 15, 20):
+        law = f"x=discrete([{','.join(map(str, range(number)))}],[{','.join([repr(1 / number)] * number)}])"
+        (found,) = answer(capsys, "spectrum --expression x", "--law", law)["laws"]
+        assert found["support"] == []
+        assert found["moments"][0] == pytest.approx((number - 1) / 2)
+
+
+@pytest.mark.slow
+def test_several_intervals_are_drawn_with_a_gap(capsys):
+    line = 'spectrum --expression "d + s/10" --law d=discrete([0,5]) --law s=sc(1) --plot gap.png'
+    assert len(answer(capsys, line)["laws"][0]["support"]) == 2
+
+
+def test_a_negative_expression_is_not_an_option(capsys):
+    (found,) = answer(capsys, "spectrum --expression -x --law x=mp(0.5)")["laws"]
+    assert found["moments"][0] == pytest.approx(-1.0)
+
+
+def test_the_help_names_every_law_with_its_arguments():
+    text = inspect.getdoc(limits.spectrum).partition("For example")[0]
+    described = dict(re.findall(r"(\w+)\(([^()]*)\)", text))
+    for law in set(parser.LAWS.values()):
+        (arguments,) = (described[name] for name in described if parser.LAWS.get(name) is law)
+        taken = len([name for name in inspect.signature(law).parameters if not name.endswith("_")])
+        assert len(arguments.split(",")) == taken, f"{law.__name__} takes {taken} arguments"
+
+
+# ------------------------------------------------------------------------------------------------------- pictures
+
+
+@pytest.fixture
+def drawn(monkeypatch, capsys):
+    """Run a command and get the axes of its picture, and the answer."""
+
+    def draw(line):
+        answers = []
+        monkeypatch.setattr(render, "deliver", lambda made, _: answers.append(made))
+        outcome = run(capsys, line)
+        assert outcome.code == 0, outcome.err
+        answers[0].picture.savefig("picture.png")
+        return answers[0].picture.axes[0], answers[0]
+
+    return draw
+
+
+@pytest.mark.slow
+@for_all("batches", ["1,2,3", "2", "1", "1,2,4,8"])
+def test_batches_are_whole_on_the_axis(drawn, batches):
+    ax, _ = drawn(f"stability --aspect 1.5 --batches {batches}")
+    low, high = ax.get_xlim()
+    ticks = [tick for tick in ax.get_xticks() if low <= tick <= high]
+    assert ticks
+    assert all(tick == round(tick) for tick in ticks)
+
+
+@pytest.mark.slow
+def test_a_law_over_decades_is_drawn_whole_in_picture_and_sketch(drawn):
+    """Three quarters of its mass were above the top of both."""
+    laws = "--law x=mp(0.5,1) --law y=mp(0.5,1) --law z=mp(0.5,1)"
+    ax, made = drawn(f"spectrum --expression x*y*z*y*x {laws} --sample 50")
+    t, y = ax.get_lines()[0].get_data()
+    assert y.max() < ax.get_ylim()[1]
+    assert np.trapezoid(y, np.log10(t)) == pytest.approx(1, abs=2e-3)
+    (series,) = made.series
+    assert np.trapezoid(series.y, series.x) == pytest.approx(1, abs=2e-3)
+    assert made.xlabel == "log10 of the eigenvalue"
+
+
+@pytest.mark.slow
+def test_hard_edges_leave_the_picture_and_the_rest_stays(drawn):
+    ax, made = drawn("spectrum --expression x --law x=arcsine(-1,1)")
+    t, y = ax.get_lines()[0].get_data()
+    assert np.trapezoid(np.minimum(y, ax.get_ylim()[1]), t) > 0.9
+    np.testing.assert_allclose(made.series[0].x[[0, -1]], [-1, 1], rtol=1e-12)
+    assert np.isfinite(made.series[0].y).all()
+    assert render.csv_text(made).splitlines()[1].endswith(",inf")

@@ -1,0 +1,1 @@
+"""Random questions about random runs, judged by exact arithmetic."""

@@ -1,0 +1,190 @@
+"""The oracle is right, the judge sees what is wrong, and the random inputs of fixed seeds find nothing."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from reshuffle import RandomReshuffling
+from tests.fuzz.cases import Case, Problem, Recipe, case
+from tests.fuzz.questions import FAILURES, answer, ask, compare
+from tests.oracles import brute_force, every_order
+from tests.oracles.exact import moments
+from tests.oracles.exact.oracle import Oracle
+from tests.oracles.exact.setting import Scheme, moved
+
+_SHORT = 300
+"""Inputs of the short part."""
+
+
+def _case(scheme, question="risk", epochs=(0, 1, 2), n=5, p=3, **recipe):
+    rng = np.random.default_rng(7)
+    X, beta_star = rng.standard_normal((n, p)), rng.standard_normal(p)
+    sigma = rng.standard_normal((p, p))
+    problem = Problem(
+        X=X.tolist(),
+        y=(X @ beta_star + rng.standard_normal(n)).tolist(),
+        beta_star=beta_star.tolist(),
+        noise=0.7,
+        form="matrix",
+        sigma=(sigma @ sigma.T).tolist(),
+    )
+    made = Recipe("step", 0.15, start=rng.standard_normal(p).tolist(), **recipe)
+    return Case(problem, scheme, made, question, {"epochs": list(epochs)})
+
+
+def _floats(values):
+    return [float(value.mid()) for value in values]
+
+
+class TestOracle:
+    """Against the brute force of the other tests, which shares no code with it."""
+
+    @pytest.mark.parametrize(
+        ("scheme", "name", "partition"),
+        [
+            (Scheme("FullBatch"), "full", [[0, 1, 2, 3, 4]]),
+            (Scheme("RandomReshuffling", {"batches": 3}), "reshuffling", [[0, 1], [2, 3], [4]]),
+            (Scheme("WithReplacement", {"batches": [[3, 0], [4, 1, 2]]}), "replacement", [[3, 0], [4, 1, 2]]),
+        ],
+    )
+    def test_mean_iterate_and_risk(self, scheme, name, partition):
+        drawn = _case(scheme)
+        problem, oracle = drawn.problem, Oracle(drawn.setting())
+        X, y, start = np.array(problem.X), np.array(problem.y), np.array(drawn.recipe.start)
+        tiny = brute_force.Setting(X, y, partition, 0.15)
+        for epoch in (0, 1, 2, 7):
+            iterate = brute_force.iterate(tiny, name, start, epoch)
+            np.testing.assert_allclose(_floats(oracle.iterates([epoch])[0]), iterate, rtol=1e-12)
+            truth = np.array(problem.beta_star), np.array(problem.sigma), problem.noise
+            risk = brute_force.risk(tiny, name, start, *truth, epoch)
+            assert _floats(oracle.risks([epoch])[0])[0] == pytest.approx(risk, rel=1e-12)
+
+    def test_shuffled_samples(self):
+        drawn = _case(Scheme("SampleReshuffling", {"batch_size": 2, "normalize": "equal"}))
+        A, N = brute_force.sample_mean_map(np.array(drawn.problem.X), [2, 2, 1], [5 / 3] * 3, 0.15)
+        iterate = A @ drawn.recipe.start + N @ drawn.problem.y
+        np.testing.assert_allclose(_floats(Oracle(drawn.setting()).iterates([1])[0]), iterate, rtol=1e-12)
+
+    @pytest.mark.parametrize("given_responses", [False, True])
+    @pytest.mark.parametrize(
+        ("scheme", "epochs", "fresh"),
+        [
+            (Scheme("RandomReshuffling", {"batches": 2}), every_order.epochs_reshuffled, True),
+            (Scheme("WithReplacement", {"batches": 2}), every_order.epochs_with_replacement, True),
+            (Scheme("ShuffleOnce", {"batches": 2}), every_order.epochs_reshuffled, False),
+        ],
+    )
+    def test_expected_risk_with_momentum_and_penalty(self, scheme, epochs, fresh, given_responses):
+        drawn = _case(scheme, momentum=0.5, penalty=0.2)
+        problem, recipe = drawn.problem, drawn.recipe
+        X, y, start = np.array(problem.X), np.array(problem.y), np.array(recipe.start)
+        training = every_order.Training(X, y, [0.15] * 2, start, recipe.penalty, recipe.momentum)
+        runs = every_order.all_runs(training, epochs([[0, 1, 2], [3, 4]], [3, 2]), fresh)
+        truth = np.array(problem.beta_star), np.array(problem.sigma)
+        if given_responses:
+            right = every_order.expected_risk_given(training, runs, *truth)
+        else:
+            right = every_order.expected_risk(training, runs, *truth, problem.noise)
+        (found,) = moments.expected_risks(Oracle(drawn.setting()), [2], given_responses)
+        np.testing.assert_allclose(_floats(found), right, rtol=1e-12)
+
+    def test_many_epochs_are_those_of_few(self):
+        drawn = _case(Scheme("RandomReshuffling", {"batches": 2}), n=3, p=2)
+        oracle = Oracle(drawn.setting())
+        (one_by_one,) = moments.expected_risks(oracle, [10], False)
+        squared, _ = moments.expected_risks(oracle, [10, 1000], False)
+        np.testing.assert_allclose(_floats(squared), _floats(one_by_one), rtol=1e-12)
+
+    def test_the_limit_is_where_many_epochs_end(self):
+        drawn = _case(Scheme("Cyclic", {"batches": 3}), momentum=0.5)
+        oracle = Oracle(drawn.setting())
+        late, end = oracle.risks([10**6, math.inf])
+        np.testing.assert_allclose(_floats(late), _floats(end), rtol=1e-9, atol=1e-12)
+
+    def test_collinear_features_stay_collinear_when_they_move(self):
+        drawn = _case(Scheme("FullBatch"))
+        rows = [[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.0, 1.0, 5.0], [1.0, 3.0, 8.0], [0.0, 0.0, 0.0]]
+        exact = replace(drawn, problem=replace(drawn.problem, X=rows)).setting()
+        assert moved(exact, 3).X != exact.X
+        assert moved(exact, 3).X.rank() == exact.X.rank() == 2
+
+
+class TestJudge:
+    """What is wrong is found, and nothing else."""
+
+    def _wrong(self, drawn, change):
+        found = answer(drawn)
+        assert compare(drawn, found).kind == "right"
+        return compare(drawn, change(found)).kind
+
+    def test_a_risk_off_by_one_in_a_million(self):
+        drawn = _case(Scheme("RandomReshuffling", {"batches": 3}), epochs=[5])
+        assert self._wrong(drawn, lambda risk: replace(risk, variance=risk.variance * (1 + 1e-6))) == "wrong"
+
+    def test_an_error_that_is_stated_excuses_it(self):
+        drawn = _case(Scheme("RandomReshuffling", {"batches": 3}), epochs=[5])
+
+        def off(risk):
+            return replace(risk, variance=risk.variance * (1 + 1e-6), error=1e-5 * risk.total)
+
+        assert self._wrong(drawn, off) == "right"
+
+    def test_a_decision_is_open_where_the_rate_may_be_one(self):
+        drawn = _case(Scheme("RandomReshuffling", {"batches": 3}), "stability")
+        drawn = replace(drawn, options={})
+        assert self._wrong(drawn, lambda found: replace(found, converges=False)) == "wrong"
+        assert self._wrong(drawn, lambda found: replace(found, converges=False, error=1e-3)) == "wrong"
+        assert self._wrong(drawn, lambda found: replace(found, converges=False, error=math.inf)) == "right"
+
+    def test_the_best_epoch_of_a_risk_that_is_always_beyond_the_range(self):
+        drawn = replace(_case(Scheme("FullBatch"), "best_epoch", n=2), options={})
+        huge = [[1e95 * entry for entry in row] for row in drawn.problem.sigma]
+        truth = [1e99 * entry for entry in drawn.problem.beta_star]
+        drawn = replace(drawn, problem=replace(drawn.problem, sigma=huge, beta_star=truth))
+        assert self._wrong(drawn, lambda best: replace(best, risk=1.0)) == "wrong"
+
+    def test_infinity_where_nothing_grows(self):
+        drawn = _case(Scheme("Cyclic", {"batches": 2}), "iterate", [3, math.inf])
+        assert self._wrong(drawn, lambda found: (found[0] * np.inf, found[1])) == "wrong"
+
+    def test_a_finite_number_where_it_diverges(self):
+        drawn = _case(Scheme("FullBatch"), epochs=[math.inf])
+        drawn = replace(drawn, recipe=replace(drawn.recipe, schedule=50.0))
+        assert self._wrong(drawn, lambda risk: replace(risk, bias=np.ones(1), variance=np.ones(1))) == "wrong"
+
+    def test_nan(self):
+        drawn = _case(Scheme("FullBatch"))
+        assert self._wrong(drawn, lambda risk: replace(risk, bias=risk.bias * np.nan)) == "nan"
+
+    def test_a_broken_scheme(self, monkeypatch):
+        monkeypatch.setattr(
+            RandomReshuffling, "partition", lambda self, n: [np.arange(n)[::2], np.arange(n)[1::2]]
+        )
+        assert ask(_case(Scheme("RandomReshuffling", {"batches": 2}))).kind == "wrong"
+
+    def test_warnings_crashes_and_clear_errors(self, monkeypatch):
+        drawn = _case(Scheme("FullBatch"))
+        broken = replace(drawn, scheme=Scheme("RandomReshuffling", {"batches": 9}))
+        assert ask(broken).kind == "clear error"
+        monkeypatch.setattr("reshuffle.run.run.Run.risk", lambda run, epochs: [][0])
+        assert ask(drawn).kind == "crash"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_the_inputs_of_fixed_seeds_find_nothing():
+    failures = []
+    for seed in range(_SHORT):
+        verdict = ask(case(seed))
+        # How long an answer takes is a matter of the machine and of what else it does: `make fuzz` counts that.
+        if verdict.kind in FAILURES and verdict.kind != "hang":
+            failures.append(f"seed {seed}, {verdict.kind}: {verdict.detail}")
+    assert not failures, "\n".join(failures)
+
+
+def test_the_inputs_are_of_many_kinds():
+    drawn = [case(seed) for seed in range(200)]
+    assert len({each.question for each in drawn}) == 14
+    assert len({each.scheme.name for each in drawn}) == 8

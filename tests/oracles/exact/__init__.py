@@ -1,0 +1,1 @@
+"""Right answers by enumeration of every order, in exact rational arithmetic."""

@@ -1,0 +1,93 @@
+"""Labels of classes, where rows and responses are given."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris, load_wine
+from sklearn.linear_model import RidgeClassifier
+
+import reshuffle as rs
+from reshuffle.problem.classes import Classes
+
+
+def test_labels_are_found_by_their_kind_and_numbers_by_being_told():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    options = {"batch_sizes": [30], "epochs": 50, "verify": False}
+    found = rs.plan(X, names, **options)
+    assert found.classes.tolist() == ["setosa", "versicolor", "virginica"]
+    assert rs.plan(X, y, classes=True, **options).best.test_error == pytest.approx(found.best.test_error)
+    numbers = rs.plan(X, np.eye(3)[y], **options)
+    assert numbers.best.test_error == pytest.approx(found.best.test_error)
+    assert numbers.classes is None
+    assert rs.plan(X, y, **options).problem.outputs is None
+    assert any("3 classes" in note for note in found.notes)
+    assert any("classes=True" in note for note in rs.plan(X, y, **options).notes)
+    # Whole numbers, text and flags of two classes.
+    pairs = [y == 1, (y == 1).astype(str), np.where(y == 1, "one", "all").astype(object), 2.0 * (y == 1) - 1]
+    told = [rs.plan(X, pair, **options).best.test_error for pair in pairs]
+    np.testing.assert_allclose(told[:2] + told[3:], told[0])
+    assert told[2] == pytest.approx(told[0])
+
+
+def test_the_accuracy_of_a_plan_is_that_of_left_out_rows_of_its_run():
+    X, y = load_wine(return_X_y=True)
+    labels = np.array(["a", "b", "c"])[y]
+    plan = rs.plan(X[::2], labels[::2], batch_sizes=[16], epochs=30)
+    found = plan.run.leave_one_out(plan.best.epochs, centred=True)
+    assert plan.accuracy == float(found.accuracy)
+    assert plan.classification.of_mean == found.accuracy_of_mean
+    assert plan.classification.confusion.shape == (3, 3)
+    coefficients, intercept = plan.coefficients
+    held_out = np.mean((X[1::2] @ coefficients + intercept).argmax(axis=1) == y[1::2])
+    assert abs(plan.accuracy - held_out) < 0.05
+    assert plan.check_on(X[1::2], labels[1::2]).rows == len(X[1::2])
+    with pytest.raises(rs.ArgumentError, match="y must have labels among"):
+        plan.check_on(X[:2], ["a", "d"])
+
+
+@pytest.mark.parametrize("kind", [str, bool])
+def test_programs_learn_and_tell_labels(kind):
+    X, y = load_wine(return_X_y=True)
+    labels = np.array(["a", "b", "c"])[y] if kind is str else y == 0
+    plan = rs.plan(X, labels, batch_sizes=[len(X)], epochs=30)
+    space = {"X": X, "y": labels}
+    exec(plan.to_torch(), space)
+    told = np.asarray(space["predicted_labels"](X))
+    assert np.mean(told == labels) > 0.95
+    fitted = {"X": X, "y": labels}
+    exec(plan.to_sklearn(), fitted)
+    assert np.mean(fitted["model"].predict(X) == told) > 0.99
+
+
+def test_targets_and_decisions_are_those_of_ridge_classifiers():
+    X, y = load_wine(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    for labels in (y, np.where(y == 1, "no", "yes")):
+        classes = Classes.of(labels)
+        problem = rs.LeastSquares(np.column_stack([X, np.ones(len(X))]), classes.targets)
+        scores = problem.X @ rs.descend(problem, rs.FullBatch(), step=0.1).iterate(np.inf)
+        told = RidgeClassifier(alpha=1e-9).fit(X, labels).predict(X)
+        assert np.mean(classes.decide(scores) == told) == 1.0
+
+
+def test_balanced_weights():
+    found = Classes.of([0, 0, 0, 1]).balanced()
+    np.testing.assert_allclose(found, [2 / 3, 2 / 3, 2 / 3, 2.0])
+    given = Classes.of(["a", "a", "b"]).balanced([1.0, 3.0, 2.0])
+    np.testing.assert_allclose(given[:2].sum(), given[2])
+    np.testing.assert_allclose(given.mean(), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([["a"], ["b"]], "one label per row"),
+        (["a", "a"], "at least two classes"),
+        (np.array(["a", None, "b"], dtype=object), r"a label in every row, but y\[1\] is None"),
+        ([1.0, float("nan"), 2.0], r"a label in every row, but y\[1\] is nan"),
+        (np.array(["a", 1], dtype=object), "labels of one kind, but they are int and str"),
+    ],
+)
+def test_bad_labels(labels, message):
+    with pytest.raises(rs.ArgumentError, match=message):
+        rs.plan(np.ones((len(labels), 1)), labels, classes=True)

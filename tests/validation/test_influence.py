@@ -1,0 +1,264 @@
+"""Influence and prediction intervals beside runs that are followed, order by order, without each row."""
+
+import math
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import reshuffle as rs
+from reshuffle import plotting
+from tests.validation.enumerated import batch_orders, mean_epoch
+
+EPOCHS = [0, 1, 6, 40]
+NEW = np.random.default_rng(5).standard_normal((4, 12))
+
+
+def problem(n, p, outputs=None, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p)) * rng.uniform(0.3, 2.0, size=p)
+    noise = rng.standard_normal((n, outputs or 1))
+    y = X[:, :1] + noise
+    return rs.LeastSquares(X, y if outputs else y[:, 0])
+
+
+def predictions(data, orders, step, epochs, start, penalty, left_out):
+    """x_new'b (epochs, new rows, t) of the mean iterate without some rows, epoch by epoch."""
+    y = data.y.reshape(data.n, -1)
+    A, g = mean_epoch(data.X, y, orders, step, penalty, left_out)
+    found = []
+    for epoch in epochs:
+        b = np.repeat(start[:, np.newaxis], y.shape[1], axis=1)
+        for _ in range(epoch):
+            b = A @ b + g
+        found.append(NEW[:, : data.p] @ b)
+    return np.array(found)
+
+
+def parts(n, size):
+    return [(np.arange(a, min(a + size, n)), min(size, n - a)) for a in range(0, n, size)]
+
+
+SCHEMES = [
+    (rs.FullBatch(), lambda n: [parts(n, n)]),
+    (rs.RandomReshuffling(batch_size=3), lambda n: batch_orders(parts(n, 3))),
+    (rs.RandomReshuffling(batch_size=4, drop_last=True), lambda n: batch_orders(parts(n, 4)[:2])),
+    (rs.RandomReshuffling(batches=5), lambda n: batch_orders(parts(5, 1))),
+    (rs.Cyclic(batch_size=4), lambda n: [parts(n, 4)]),
+]
+
+
+@pytest.mark.parametrize("outputs", [None, 2])
+@pytest.mark.parametrize("p", [3, 12])
+@pytest.mark.parametrize("penalty", [0.0, 0.3])
+@pytest.mark.parametrize(("scheme", "orders"), SCHEMES)
+def test_the_change_of_every_prediction_is_exact(scheme, orders, penalty, p, outputs):
+    n = 5 if scheme == rs.RandomReshuffling(batches=5) else 9
+    data, start = problem(n, p, outputs), np.linspace(-1, 1, p)
+    run = rs.descend(data, scheme, step=0.05, start=start, penalty=penalty)
+    found = run.influence(NEW[:, :p], EPOCHS)
+    whole = predictions(data, orders(n), 0.05, EPOCHS, start, penalty, None)
+    each = [predictions(data, orders(n), 0.05, EPOCHS, start, penalty, i) - whole for i in range(n)]
+    want = np.stack(each, axis=1)
+    assert found.method == "exact"
+    assert found.values.shape == (4, n, 4) + ((2,) if outputs else ())
+    np.testing.assert_allclose(found.values.reshape(want.shape), want, atol=1e-12)
+    assert not found.error.any()
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [{"momentum": 0.5}, {"momentum": 0.9, "nesterov": True, "penalty": 0.1}, {"average": rs.EMA(0.5)}],
+)
+@pytest.mark.parametrize(
+    "scheme", [scheme for scheme, _ in SCHEMES[:3]] + [rs.SampleWithReplacement(batch_size=3)]
+)
+def test_momentum_averages_and_limits(scheme, recipe):
+    """Against runs on the problem with a row of zeros."""
+    data, epochs = problem(9, 3), [1, 6, 100, math.inf]
+    run = rs.descend(data, scheme, step=0.05, **recipe)
+    found = run.influence(NEW[:, :3], epochs, rows=[7, 2])
+    assert found.method == ("refits" if "average" in recipe else "exact")
+    for place, row in enumerate((7, 2)):
+        kept = np.arange(9) != row
+        alone = rs.descend(
+            rs.LeastSquares(data.X * kept[:, np.newaxis], data.y * kept), scheme, step=0.05, **recipe
+        )
+        want = alone.predict(NEW[:, :3], epochs) - run.predict(NEW[:, :3], epochs)
+        np.testing.assert_allclose(found.values[:, place], want, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "n", "recipe"),
+    [
+        (rs.SampleReshuffling(batch_size=2), 8, {}),
+        (rs.SampleReshuffling(batch_size=2), 8, {"momentum": 0.8, "nesterov": True, "penalty": 0.1}),
+        (rs.SampleReshuffling(batch_size=3), 9, {"momentum": 0.9}),
+        (rs.GroupReshuffling(batch_size=2, rows=2), 12, {"momentum": 0.5}),
+        (rs.RandomReshuffling(batches=6), 18, {}),
+        (rs.RandomReshuffling(batches=6), 18, {"momentum": 0.5}),
+    ],
+)
+def test_formulas_are_within_their_error(scheme, n, recipe, monkeypatch):
+    """Against exact runs without each row, or without each sample of several rows."""
+    size = scheme.rows_per_unit
+    for seed in range(2):
+        data = problem(n, 2, seed=seed)
+        alpha = 0.4 * (1 - recipe.get("momentum", 0.0)) * float(rs.critical_step(data, rs.FullBatch()))
+        run = rs.descend(data, scheme, alpha=alpha, **recipe)
+        whole = run.predict(NEW[:, :2], [1, 5, 40])
+        samples = [np.arange(row // size * size, row // size * size + size) for row in range(n)]
+        alone = [run.without(rows).predict(NEW[:, :2], [1, 5, 40]) - whole for rows in samples]
+        with monkeypatch.context() as patch:
+            patch.setattr("reshuffle.validation.row_updates.MOST_BATCHES", 0)
+            affordable = "reshuffle.validation.leave_one_out.RowsLeftOut._refits_are_affordable"
+            patch.setattr(affordable, lambda rows, count: False)
+            found = run.influence(NEW[:, :2], [1, 5, 40])
+        assert found.method in ("cavity", "subset sizes")
+        off = np.abs(found.values - np.stack(alone, axis=1)).max(axis=(1, 2))
+        assert (off <= found.error).all()
+        assert (found.error < np.abs(found.values).max(axis=(1, 2))).all()
+
+
+def test_drawn_orders_answer_where_rows_overshoot():
+    """In one column the mean over all orders is known: a row's visits commute with all others."""
+    n = 40
+    x, y = np.sqrt([2.9] + [0.05] * (n - 2) + [0.9]), np.ones(n)
+    run = rs.descend(rs.LeastSquares(x[:, np.newaxis], y), rs.SampleReshuffling(batch_size=1), step=1.0)
+    found = run.influence([[1.0]], [10], rows=[0, 5, 39])
+    assert found.method == "drawn orders"
+
+    def learned(kept):
+        taken, places = kept * np.square(x), np.polynomial.legendre.leggauss(n)
+        factors = 1 - np.multiply.outer((places[0] + 1) / 2, taken)
+        after = [places[1] / 2 @ np.prod(np.delete(factors, j, axis=1), axis=1) for j in range(n)]
+        rate = math.prod(1 - taken)
+        return (kept * x * y) @ np.array(after) * (1 - rate**10) / (1 - rate)
+
+    want = [learned(np.arange(n) != row) - learned(np.ones(n)) for row in (0, 5, 39)]
+    assert (np.abs(found.values[0, :, 0] - want) <= found.error[0]).all()
+    assert found.error[0] < 0.5 * np.abs(want).max()
+
+
+def test_groups_of_rows_are_deleted_together():
+    data = problem(9, 3, outputs=2)
+    run = rs.descend(data, rs.RandomReshuffling(batch_size=3), step=0.05)
+    found = run.influence(NEW[:, :3], EPOCHS, rows=[[0, 4], [8]])
+    start, orders = np.zeros(3), batch_orders(parts(9, 3))
+    whole = predictions(data, orders, 0.05, EPOCHS, start, 0.0, None)
+    for place, rows in enumerate(([0, 4], [8])):
+        want = predictions(data, orders, 0.05, EPOCHS, start, 0.0, rows) - whole
+        np.testing.assert_allclose(found.values[:, place], want, atol=1e-12)
+    alone = run.without([0, 4])
+    np.testing.assert_allclose(alone.predict(NEW[:, :3], EPOCHS) - whole, found.values[:, 0], atol=1e-12)
+
+
+def test_a_run_without_rows_knows_the_truth_and_the_weights():
+    data = rs.gaussian(20, 3, noise=0.5, seed=0)
+    alone = rs.descend(data, rs.FullBatch(), step=0.1).without([4])
+    kept = np.arange(20) != 4
+    twin = rs.LeastSquares(data.X * kept[:, np.newaxis], data.y * kept, beta_star=data.beta_star, noise=0.5)
+    np.testing.assert_allclose(
+        alone.risk([1, 9]).total, rs.descend(twin, rs.FullBatch(), step=0.1).risk([1, 9]).total, rtol=1e-12
+    )
+
+
+def test_what_diverges_has_no_finite_influence():
+    run = rs.descend(rs.gaussian(90, 3, noise=0.5, seed=0), rs.SampleReshuffling(batches=45), step=3.0)
+    with pytest.warns(rs.AccuracyWarning, match="diverges"):
+        found = run.influence(NEW[:, :3], [0, 30])
+    assert not found.values[0].any()
+    assert np.isinf(found.values[1]).all()
+
+
+def jackknife_plus(data, scheme, step, epoch, coverage):
+    """Ends (new rows,) by runs on problems with a row of zeros, sorted by hand."""
+    below, above = [], []
+    for i in range(data.n):
+        kept = np.arange(data.n) != i
+        alone = rs.descend(rs.LeastSquares(data.X * kept[:, np.newaxis], data.y * kept), scheme, step)
+        residual = abs(data.y[i] - data.X[i] @ alone.iterate(epoch))
+        predicted = alone.predict(NEW[:, : data.p], epoch)
+        below.append(predicted - residual)
+        above.append(predicted + residual)
+    place = math.ceil(coverage * (data.n + 1)) - 1
+    return -np.sort(-np.array(below), axis=0)[place], np.sort(above, axis=0)[place]
+
+
+@pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=3)])
+@pytest.mark.parametrize("coverage", [0.5, 0.8])
+def test_intervals_are_those_of_the_jackknife_plus(scheme, coverage):
+    data = problem(12, 3)
+    found = rs.descend(data, scheme, 0.05).prediction_interval(NEW[:, :3], [5, 2, 5], coverage)
+    for place, epoch in enumerate((5, 2, 5)):
+        lower, upper = jackknife_plus(data, scheme, 0.05, epoch, coverage)
+        np.testing.assert_allclose(found.lower[place], lower, atol=1e-11)
+        np.testing.assert_allclose(found.upper[place], upper, atol=1e-11)
+
+
+def test_intervals_of_several_outputs_and_of_few_rows():
+    data = problem(12, 3, outputs=2)
+    run = rs.descend(data, rs.FullBatch(), 0.05)
+    both, alone = (
+        run.prediction_interval(NEW[:, :3], 5, 0.8),
+        run.output(1).prediction_interval(NEW[:, :3], 5, 0.8),
+    )
+    assert both.lower.shape == (4, 2)
+    np.testing.assert_allclose(both.upper[:, 1], alone.upper, atol=1e-12)
+    unknown = run.prediction_interval(NEW[:, :3], 5, 0.95)
+    assert np.isneginf(unknown.lower).all()
+    assert np.isposinf(unknown.upper).all()
+
+
+@pytest.mark.slow
+def test_coverage_of_simulated_responses():
+    """At least 88 and at most 95 per cent of new responses on average over forty problems."""
+    rng, inside = np.random.default_rng(0), []
+    for seed in range(40):
+        data = rs.gaussian(60, 20, noise=1.0, seed=seed)
+        run = rs.descend(data, rs.SampleReshuffling(batch_size=10), alpha=0.3)
+        new = rng.standard_normal((200, 20))
+        response = new @ data.beta_star + rng.standard_normal(200)
+        found = run.prediction_interval(new, [2, 20])
+        inside.append(((found.lower <= response) & (response <= found.upper)).mean(axis=1))
+    assert (np.abs(np.mean(inside, axis=0) - 0.915) < 0.035).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        (([[1.0]], 3), "X_new must have 3 columns"),
+        ((NEW[:, :3], 3, 1.0), "coverage must be between 0 and 1"),
+        ((NEW[:, :3], 3, 0.0), "coverage must be"),
+    ],
+)
+def test_arguments_of_intervals_that_make_no_sense(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        rs.descend(problem(12, 3), rs.FullBatch(), 0.05).prediction_interval(*arguments)
+
+
+@pytest.mark.parametrize("rows", [[12], [[0], [12]], [1, 1], 3, "all"])
+def test_rows_that_are_not_there(rows):
+    with pytest.raises((ValueError, TypeError), match="rows"):
+        rs.descend(problem(12, 3), rs.FullBatch(), 0.05).influence(NEW[:, :3], 3, rows=rows)
+
+
+def test_what_has_neither_a_formula_nor_the_budget_for_runs_is_refused():
+    run = rs.descend(
+        rs.gaussian(300, 3, seed=0),
+        rs.SampleReshuffling(batches=30),
+        alpha=0.3,
+        average=rs.EMA(0.5),
+        budget=1e9,
+    )
+    with pytest.raises(rs.UnsupportedError, match=r"influence has no formula for .* run\.without"):
+        run.influence(NEW[:, :3], 2)
+
+
+def test_the_picture_names_the_rows_that_move_a_prediction_most():
+    run = rs.descend(problem(12, 3), rs.FullBatch(), 0.05)
+    found = run.influence(NEW[:1, :3], [1, 10, 100])
+    ax = plotting.influential_rows(found, most=3, ax=Figure().subplots())
+    largest = np.argsort(-np.abs(found.values[:, :, 0]).max(axis=0))[:3]
+    assert [line.get_label() for line in ax.get_lines()][:3] == [f"row {row}" for row in largest]
+    np.testing.assert_allclose(ax.get_lines()[0].get_ydata(), found.values[:, largest[0], 0])
