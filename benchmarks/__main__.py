@@ -3,11 +3,8 @@
 from benchmarks import (
     against_training,
     asymptotics,
-    busy_cores,
     centred_maps,
-    core,
     divide,
-    expected_risk,
     free_spectrum,
     free_survey,
     models,
@@ -15,18 +12,13 @@ from benchmarks import (
     page,
     scaling_laws,
     schemes,
-    shuffle_once,
     single_runs,
     startup,
     sweeps,
 )
 
 against_training.main([])
-core.main()
-busy_cores.main()
 schemes.main()
-shuffle_once.main()
-expected_risk.main()
 free_spectrum.main([])
 free_survey.main([])
 divide.main([])

@@ -10,8 +10,7 @@ from sklearn import datasets
 
 import reshuffle as rs
 from benchmarks import timing
-from benchmarks.core import table
-from benchmarks.expected_risk import fresh
+from benchmarks.timing import fresh, table
 from reshuffle._uncertainty import MOST_GROUPS, quantile
 from reshuffle.run import expected_risk
 

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import timing
-from benchmarks.core import table
+from benchmarks.timing import table
 from reshuffle import asymptotics
 from reshuffle.asymptotics.fresh_samples import Modes, StepByStep
 

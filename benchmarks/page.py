@@ -9,7 +9,7 @@ import time
 
 from rich.console import Console
 
-from benchmarks.core import table
+from benchmarks.timing import table
 from reshuffle.page import limit, tabs
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.core import table
+from benchmarks.timing import table
 from reshuffle import asymptotics
 from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics import PowerLaw

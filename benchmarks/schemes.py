@@ -6,7 +6,7 @@ from rich.table import Table
 
 import reshuffle as rs
 from benchmarks import timing
-from benchmarks.core import table
+from benchmarks.timing import fresh, table
 from reshuffle.epoch.averaging import lattice
 
 EPOCHS = np.arange(21)
@@ -77,8 +77,7 @@ def _simulation_seconds(
 def _curve(
     problem: rs.LeastSquares, scheme: rs.Scheme, alpha: float, **wishes: float
 ) -> tuple[rs.Run, rs.Risk]:
-    fresh = rs.LeastSquares(problem.X, problem.y, beta_star=problem.beta_star, noise=problem.noise)
-    run = rs.descend(fresh, scheme, alpha=alpha, **wishes)
+    run = rs.descend(fresh(problem), scheme, alpha=alpha, **wishes)
     return run, run.risk(EPOCHS)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.core import table
+from benchmarks.timing import table
 
 _ROOT = Path(__file__).parent.parent
 _ROUNDS = 3

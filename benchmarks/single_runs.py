@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 import reshuffle as rs
-from benchmarks.core import table
+from benchmarks.timing import table
 from reshuffle import asymptotics
 from reshuffle._arrays import FloatArray
 

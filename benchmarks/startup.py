@@ -6,7 +6,7 @@ import sys
 from rich.console import Console
 
 from benchmarks import timing
-from benchmarks.core import table
+from benchmarks.timing import table
 
 
 def main() -> None:

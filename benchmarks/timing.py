@@ -1,10 +1,13 @@
-"""What the benchmarks share: clocks and the rate of matrix products on this machine, now."""
+"""What the benchmarks share: clocks, the rate of matrix products on this machine, now, and tables."""
 
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
+from rich.table import Table
+
+import reshuffle as rs
 
 Result = TypeVar("Result")
 
@@ -32,3 +35,16 @@ def product_rate(rows: int, inner: int, columns: int, repeats: int = 50) -> floa
 def exponent(sizes: list[float], seconds: list[float]) -> float:
     """The slope of time against size, both on logarithmic scales."""
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+def fresh(problem: rs.LeastSquares) -> rs.LeastSquares:
+    """The same problem with nothing computed yet."""
+    return rs.LeastSquares(problem.X, problem.y, beta_star=problem.beta_star, noise=problem.noise)
+
+
+def table(title: str, *headings: str) -> Table:
+    """A table with right-aligned columns after the first."""
+    made = Table(title=title, title_justify="left")
+    for number, heading in enumerate(headings):
+        made.add_column(heading, justify="right" if number else "left")
+    return made

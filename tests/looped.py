@@ -2,7 +2,9 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+import random
+from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations, product
 from typing import Any
 
 import pytest
@@ -42,3 +44,20 @@ def for_all(names: str, cases: Iterable[Any]) -> Callable[[Callable[..., None]],
         return test
 
     return decorate
+
+
+def pairwise(*axes: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Cases in which every two values of different axes meet: far fewer than the product has, and always the same.
+
+    >>> len(pairwise("abcd", "efgh", "ijkl", "mn")) <= 20, len(pairwise("ab", "cd"))
+    (True, 4)
+    """
+    pool = list(product(*(range(len(axis)) for axis in axes)))
+    random.Random(0).shuffle(pool)
+    covered = {case: set(combinations(enumerate(case), 2)) for case in pool}
+    missing, chosen = set().union(*covered.values()), []
+    while missing:
+        best = max(pool, key=lambda case: len(covered[case] & missing))
+        missing -= covered[best]
+        chosen.append(tuple(axis[place] for axis, place in zip(axes, best, strict=True)))
+    return chosen

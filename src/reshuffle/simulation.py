@@ -284,7 +284,7 @@ class Block:
                 self._descend(visit.runs, current, self._shared_gradients(visit, current))
                 return
             # As many runs at a time as the copies of their rows allow.
-            height = max(1, BLOCK_ENTRIES // (visit.rows.shape[1] * self.problem.p))
+            height = max(1, BLOCK_ENTRIES // max(1, visit.rows.shape[1] * self.problem.p))
             for first in range(0, len(visit.runs), height):
                 runs, rows = visit.runs[first : first + height], visit.rows[first : first + height]
                 features = self.problem.X[rows]
@@ -292,7 +292,10 @@ class Block:
                 residuals = (features @ self.state[runs, :, np.newaxis])[..., 0]
                 residuals -= self.responses[noise[:, np.newaxis], rows]
                 gradients = (residuals[:, np.newaxis, :] @ features)[:, 0, :]
-                self._descend(runs, self.state[runs], gradients / visit.divisor)
+                gradients /= visit.divisor
+                if visit.noise:
+                    gradients += visit.noise * self.rng.standard_normal(gradients.shape)
+                self._descend(runs, self.state[runs], gradients)
 
     def _shared_gradients(self, visit: Visit, current: FloatArray) -> FloatArray:
         """X_b'(X_b b - y_b) / m_b of several runs b (k, p) at the same rows; by X_b'X_b and X_b'y_b if summed."""

@@ -8,6 +8,7 @@ import pytest
 import reshuffle as rs
 from reshuffle import asymptotics
 from reshuffle.asymptotics import BatchLaw, TwoBatchLaw, learning_curve
+from reshuffle.errors import BudgetError
 
 # A search through the laws of many steps: several tests ask for the same.
 critical_alpha = lru_cache(asymptotics.critical_alpha)
@@ -35,6 +36,21 @@ def test_many_batches_leave_where_their_spectrum_does(aspect, batches):
     ends = np.array([2.0] if aspect >= 1 else [0.0, 2.0])
     assert inside.densities(ends)[0].max() < 1e-9
     assert outside.densities(ends)[0].max() > 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("aspect", "batches"), [(1.5, 12), (0.5, 10)])
+def test_a_dozen_batches_converge_below_and_diverge_above(aspect, batches):
+    alpha = critical_alpha(aspect, batches)
+    assert learning_curve(aspect, 0.999 * alpha, batches).converges
+    assert not learning_curve(aspect, 1.001 * alpha, batches).converges
+
+
+def test_more_batches_than_can_be_searched_are_refused_at_once():
+    with pytest.raises(
+        BudgetError, match=r"at most 20 .* but it is 21: .*learning_curve\(aspect, alpha, 21\)"
+    ):
+        critical_alpha(0.5, 21)
 
 
 @pytest.mark.slow

@@ -73,6 +73,7 @@ _ARGUMENTS = {
     "total": 5,
     "over": {"momentum": [0.0]},
     "rows": 2,
+    "weights": np.ones(known.n),
 }
 _RUNS = {"Run": rs.RandomReshuffling(batches=2)}
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import reshuffle as rs
 from reshuffle.epoch.moments import averages
+from tests.looped import pairwise
 from tests.oracles import averaged_runs, every_order
 from tests.oracles.extended import Extended
 from tests.problems import case
@@ -69,21 +70,16 @@ def enumerated(made, recipe, average, epochs, fresh, count):
     return training, averaged_runs.averaged(average, iterates, len(epochs[0]))
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=repr)
-@pytest.mark.parametrize("average", AVERAGES, ids=repr)
-@pytest.mark.parametrize(
-    ("name", "batches", "count"),
-    [
-        ("reshuffling", 2, 3),
-        ("reshuffling", 3, 2),
-        ("reshuffling", 3, 3),
-        ("cyclic", 3, 3),
-        ("once", 3, 3),
-        ("replacement", 2, 3),
-        ("replacement", 3, 2),
-    ],
-)
-def test_every_sequence_of_orders_agrees(name, batches, count, average, recipe):
+SEQUENCES = [
+    ("reshuffling", 2, 3), ("reshuffling", 3, 2), ("reshuffling", 3, 3), ("cyclic", 3, 3), ("once", 3, 3),
+    ("replacement", 2, 3), ("replacement", 3, 2),
+]  # fmt: skip
+"""Scheme, batches, epochs."""
+
+
+@pytest.mark.parametrize(("sequence", "average", "recipe"), pairwise(SEQUENCES, AVERAGES, RECIPES))
+def test_every_sequence_of_orders_agrees(sequence, average, recipe):
+    name, batches, count = sequence
     made, sizes = setting(batches)
     scheme, epochs, fresh = schemes(made, sizes)[name]
     training, runs = enumerated(made, recipe, average, epochs, fresh, count)

@@ -13,6 +13,8 @@ from reshuffle import schemes
 MADE_OTHERWISE = {
     rs.FullBatch: rs.FullBatch,
     rs.GroupReshuffling: lambda: rs.GroupReshuffling(2, batch_size=2),
+    rs.PoissonSampling: lambda: rs.PoissonSampling(0.5, gradient_noise=0.1),
+    rs.WeightedSampling: lambda: rs.WeightedSampling(np.arange(1, 9), batch_size=4),
     rs.Stages: lambda: rs.Stages(
         [(1, rs.SampleReshuffling(batch_size=4)), (None, rs.RandomReshuffling(batches=2))]
     ),

@@ -21,6 +21,8 @@ REGISTERED = [
 MADE_OTHERWISE = {
     rs.FullBatch: lambda size: rs.FullBatch(),
     rs.GroupReshuffling: lambda size: rs.GroupReshuffling(2, batch_size=min(size, 2)),
+    rs.PoissonSampling: lambda size: rs.PoissonSampling(0.5, steps=min(size, 2)),
+    rs.WeightedSampling: lambda size: rs.WeightedSampling([1.0] * N, batch_size=size),
     rs.Stages: lambda size: rs.Stages(
         [(1, rs.RandomReshuffling(batch_size=size)), (None, rs.Cyclic(batch_size=size))]
     ),
@@ -31,7 +33,7 @@ MADE_OTHERWISE = {
 def drawn_epochs(scheme):
     """What many runs do in each epoch, (runs, visits, N + 1): the rows of a visit, -1 for none, and its divisor."""
     for visits in islice(scheme.visits(N, np.random.default_rng(1), RUNS), EPOCHS):
-        table, visited = np.full((RUNS, N, N + 1), -1.0), np.zeros(RUNS, dtype=int)
+        table, visited = np.full((RUNS, 2 * N, N + 1), -1.0), np.zeros(RUNS, dtype=int)
         for visit in visits:
             slot = visited[visit.runs]
             table[visit.runs, slot, : visit.rows.shape[-1]] = visit.rows
@@ -50,7 +52,7 @@ def different_epochs(table):
     return [
         [
             (visit[:N][visit[:N] >= 0].astype(int), visit[N])
-            for visit in epoch.reshape(N, N + 1)
+            for visit in epoch.reshape(2 * N, N + 1)
             if visit[N] > 0
         ]
         for epoch in found

@@ -17,6 +17,7 @@ from torch.utils.data import (
 
 import reshuffle as rs
 from reshuffle.torch import recipe
+from tests.looped import pairwise
 
 EPOCHS = 3
 
@@ -75,10 +76,9 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize("name", LOADERS)
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-@pytest.mark.parametrize("outputs", [None, 3])
-@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize(
+    ("name", "settings", "outputs", "reduction"), pairwise([*LOADERS], SETTINGS, [None, 3], ["mean", "sum"])
+)
 def test_loops_without_chance_are_followed_to_the_last_digit(name, settings, outputs, reduction):
     problem = posed(outputs=outputs)
     weights, loader = head_of(problem), LOADERS[name](data_of(problem))
@@ -144,6 +144,51 @@ def test_shuffled_loops_are_followed_on_average(replacement, drop_last):
     assert (away <= 4 * error + run.iterate_error(EPOCHS)).all()
 
 
+class PoissonBatches:
+    """Opacus' UniformWithReplacementSampler: every sample in every step with probability sample_rate."""
+
+    def __init__(self, num_samples, sample_rate, generator):
+        self.num_samples, self.sample_rate, self.generator = num_samples, sample_rate, generator
+
+    def __len__(self):
+        return int(1 / self.sample_rate)
+
+    def __iter__(self):
+        for _ in range(len(self)):
+            drawn = torch.rand(self.num_samples, generator=self.generator) < self.sample_rate
+            yield drawn.nonzero().flatten().tolist()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("kind", ["weighted", "Poisson"])
+def test_drawn_loops_are_followed_in_mean_and_in_spread(kind, reduction):
+    problem, seeds = posed(n=24, p=3), 400
+    data, ends, loss = data_of(problem), [], torch.nn.MSELoss(reduction=reduction)
+    for seed in range(seeds):
+        generator = torch.Generator().manual_seed(seed)
+        if kind == "weighted":
+            sampler = WeightedRandomSampler(torch.arange(1.0, 25.0), 24, generator=generator)
+            loader = DataLoader(data, batch_size=8, sampler=sampler)
+        else:
+            loader = DataLoader(data, batch_sampler=PoissonBatches(24, 0.5, generator))
+        weights = head_of(problem)
+        optimizer = torch.optim.SGD([weights], lr=0.2 if reduction == "mean" else 0.01, momentum=0.3)
+        ends.append(trained(weights, optimizer, loader, loss=loss).copy())
+    loop = recipe(optimizer, loader, loss=loss)
+    expected = {"weighted": rs.WeightedSampling(np.arange(1, 25), batch_size=8)}.get(
+        kind, rs.PoissonSampling(0.5, normalize="own" if reduction == "mean" else "equal")
+    )
+    assert loop.scheme == expected
+    run = loop.descend(problem)
+    away, error = np.mean(ends, axis=0) - run.iterate(EPOCHS), np.std(ends, axis=0, ddof=1) / np.sqrt(seeds)
+    assert (np.abs(away) <= 4 * error).all()
+    assert error.min() > 1e-4
+    squares = np.square(ends - run.iterate(EPOCHS))
+    deviation = np.abs(squares.mean(axis=0) - np.diagonal(run.covariance(EPOCHS).matrix))
+    assert (deviation <= 4 * squares.std(axis=0) / np.sqrt(seeds)).all()
+
+
 def test_what_is_read_is_shown():
     problem = posed(n=40, outputs=4)
     optimizer = torch.optim.SGD([head_of(problem)], lr=0.1, momentum=0.9, weight_decay=0.01)
@@ -180,6 +225,10 @@ class Own(torch.optim.SGD):
     """It may do anything in its steps."""
 
 
+class RotatingSampler(SequentialSampler):
+    """It may draw in any order."""
+
+
 def refused(match, error=rs.UnsupportedError, *, optimizer=None, loader=None, scheduler=None, **arguments):
     problem = posed()
     given = (optimizer or (lambda weights: torch.optim.SGD(weights, lr=0.1)))([head_of(problem)])
@@ -206,9 +255,10 @@ def refused(match, error=rs.UnsupportedError, *, optimizer=None, loader=None, sc
         ("IterableDataset", {"loader": lambda data: DataLoader(Stream(), batch_size=2)}),
         ("batch_size is None", {"loader": lambda data: DataLoader(data, batch_size=None)}),
         (
-            "WeightedRandomSampler",
-            {"loader": lambda data: DataLoader(data, sampler=WeightedRandomSampler([1.0] * len(data), len(data)))},
+            "its replacement is False",
+            {"loader": lambda data: DataLoader(data, sampler=WeightedRandomSampler([1.0] * 11, 11, False))},
         ),
+        ("RotatingSampler", {"loader": lambda data: DataLoader(data, sampler=RotatingSampler(data))}),
         ("num_samples is 5", {"loader": lambda data: DataLoader(data, sampler=RandomSampler(data, num_samples=5))}),
         ("names 3, of which 2", {"loader": lambda data: DataLoader(data, batch_sampler=[[0, 1], [1]])}),
         ("pairs", {"loader": lambda data: DataLoader(TensorDataset(data.tensors[0]), batch_size=2)}),

@@ -266,6 +266,8 @@ MOST_BATCHES = 32
 """Batches up to which the equations themselves are solved: 3 s and 0.1 GB for 32, 18 s and 0.45 GB for 64."""
 _EXPANDED, _EXPANDED_SIGMA = (6, 8, 12, 16, 24), (2, 3, 4, 6, 8)
 """Batches through which the expansion goes, for Sigma = s I and for others, whose pairs of points cost more."""
+_FEWEST = 3
+"""Numbers of batches that an expansion needs at least."""
 _SAFETY = 3.0
 """Factor of the difference between two expansions that is called their error; it is at most 1.0 of the difference
 for 28 batches in six settings with alpha up to 0.96 of the critical one of four batches."""
@@ -277,26 +279,30 @@ class ManyBatches(ContourCurve):
 
     Bias and variance are smooth functions of 1/B, and their limit B -> infinity is that of single rows in random
     order. A polynomial in 1/B goes through few numbers of batches; its distance to the one that leaves out the
-    fewest batches is its error.
+    fewest batches is its error. Fewer batches diverge sooner: where at least three of these numbers converge, the
+    others are left out.
     """
 
     error_kind: ClassVar[ErrorKind] = "estimate"
 
     @cached_property
-    def _curves(self) -> list[ContourCurve]:
+    def _all_curves(self) -> list[ContourCurve]:
         law = self.law
         assert isinstance(law, BatchLaw)
-        isotropic = law.population.is_isotropic
-        laws = [
-            BatchLaw.of(law.aspect, law.alpha, batches, law.population, law.budget)
-            for batches in (_EXPANDED if isotropic else _EXPANDED_SIGMA)
+        chosen = _EXPANDED if law.population.is_isotropic else _EXPANDED_SIGMA
+        return [
+            ContourCurve(BatchLaw.of(law.aspect, law.alpha, batches, law.population, law.budget))
+            for batches in chosen
         ]
-        return [ContourCurve(one) for one in laws]
 
     @cached_property
-    def _shares(self) -> FloatArray:
+    def _curves(self) -> list[ContourCurve]:
+        converging = [curve for curve in self._all_curves if curve.rate <= 1]
+        return converging if len(converging) >= _FEWEST else self._all_curves
+
+    def _shares(self, curves: list[ContourCurve]) -> FloatArray:
         """The weights of the curves in the polynomial, and in the one without the fewest batches, (2, curves)."""
-        x, here = np.array([1 / curve.law.batches for curve in self._curves]), 1 / self.law.batches
+        x, here = np.array([1 / curve.law.batches for curve in curves]), 1 / self.law.batches
         shares = np.zeros((2, len(x)))
         for row, first in enumerate((0, 1)):
             for i in range(first, len(x)):
@@ -304,21 +310,27 @@ class ManyBatches(ContourCurve):
                 shares[row, i] = np.prod((here - others) / (x[i] - others))
         return shares
 
-    def _expanded(self, values: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    def _expanded(self, curves: list[ContourCurve], values: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """The value (...,) of the polynomial through one value per curve, and its error."""
         with np.errstate(over="ignore", invalid="ignore"):
-            value, other = np.tensordot(self._shares, np.array(values), axes=1)
+            value, other = np.tensordot(self._shares(curves), np.asarray(values), axes=1)
             return value, _SAFETY * np.abs(value - other)
 
     @cached_property
     def ends(self) -> tuple[float, float]:
         """The lowest and the highest point of the continuous spectrum, by the same expansion."""
-        low, high = self._expanded([np.array(curve.ends) for curve in self._curves])[0]
+        (low, high), error = self._expanded(self._curves, [curve.ends for curve in self._curves])
+        if (low - error[0]) * (low + error[0]) < 0 or (high - 2 - error[1]) * (high - 2 + error[1]) < 0:
+            raise ConvergenceError(
+                f"the expansion in 1/B does not tell whether {self.law!r} converges: its spectrum is [{low:.3g},"
+                f" {high:.3g}] up to {error.max():.2g}; ask for at most {MOST_BATCHES} batches, or for an alpha"
+                " farther from the critical one"
+            )
         return float(low), float(high)
 
     def parts_and_errors(self, epochs: FloatArray, noisy: bool) -> tuple[FloatArray, FloatArray]:
         """Bias, cross term and variance after epochs (k,), and the error of each, (3, k)."""
-        return self._expanded([curve.parts(epochs, noisy) for curve in self._curves])
+        return self._expanded(self._curves, [curve.parts(epochs, noisy) for curve in self._curves])
 
     def parts(self, epochs: FloatArray, noisy: bool) -> FloatArray:
         """Bias, cross term and variance after epochs (k,), as (3, k)."""
@@ -326,19 +338,20 @@ class ManyBatches(ContourCurve):
 
     def converging_parts(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bias, cross term and frozen risk together, and the variance, after few epochs (k,)."""
-        parts = [np.array(curve.converging_parts(epochs)) for curve in self._curves]
-        bias, variance = self._expanded(parts)[0]
+        curves = self._all_curves
+        bias, variance = self._expanded(curves, [curve.converging_parts(epochs) for curve in curves])[0]
         return bias, variance
 
     def limit_and_error(self) -> tuple[float, float]:
         """The variance after infinitely many epochs, and its error."""
-        value, error = self._expanded([np.array(curve.limit_and_error()[0]) for curve in self._curves])
+        value, error = self._expanded(self._curves, [curve.limit_and_error()[0] for curve in self._curves])
         return float(value), float(error)
 
     def bend(self, last: float, signal: float, noise: float) -> Bend:
         """A bound of the second derivative of the polynomial."""
+        shares = np.abs(self._shares(self._curves)[0])
         bends = [curve.bend(last, signal, noise) for curve in self._curves]
-        return lambda low, high: np.abs(self._shares[0]) @ np.array([bend(low, high) for bend in bends])
+        return lambda low, high: shares @ np.array([bend(low, high) for bend in bends])
 
 
 def contour_curve(law: EpochLaw) -> ContourCurve:

@@ -165,6 +165,11 @@ class Visits:
             for part, divisor in zip(parts, self.blocks.divisors, strict=True)
         ]
 
+    def weighted_rows(self, batch: int) -> tuple[FloatArray, FloatArray]:
+        """U_b (m, r), and the weights (m,) of its rows in the gradient."""
+        rows, divisor = self._batches[batch]
+        return rows, np.full(len(rows), 1 / divisor)
+
     def columns(self, batch: int) -> IntArray:
         """The places of the responses of the batch among those of the blocks."""
         return self.blocks.columns(batch)
@@ -274,6 +279,10 @@ class MeanVisits(Visits):
     def gram(self) -> FloatArray:
         """The mean of U_b'U_b / m_b (r, r)."""
         return np.asarray(self.unit.T @ (self._weights[:, np.newaxis] * self.unit))
+
+    def weighted_rows(self, batch: int) -> tuple[FloatArray, FloatArray]:
+        """U (n, r), and the mean weights of its rows."""
+        return self.unit, self._weights
 
     def gradient(self, batch: int, position: FloatArray) -> FloatArray:
         """The mean of U_b'U_b M / m_b for M (r, c)."""

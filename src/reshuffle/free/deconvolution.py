@@ -112,19 +112,19 @@ def divide(
             f"noise must be a MarchenkoPastur law, but it is {noise!r}; for additive noise use subtract"
         )
     law, eigenvalues, above, allowed = _seen(seen, height, tolerance)
-    size = len(eigenvalues)
-    if law.hull[0] < -1e-12 * law.scale:
+    size, scale = len(eigenvalues), law.scale
+    if law.hull[0] < -1e-12 * scale:
         raise ValueError(
             f"seen must lie on x >= 0 to be a free product, but it is {law!r}, which reaches down to"
             f" {law.hull[0]:g}"
         )
     r, v = noise.ratio, noise.variance
     levels = (np.arange(QUANTILES if size else POINTS // 2) + 0.5) / (QUANTILES if size else POINTS // 2)
-    at_zero = sum(mass for place, mass in law.atoms if place <= 1e-9 * law.scale)
+    at_zero = sum(mass for place, mass in law.atoms if place <= 1e-9 * scale)
     spread = law.quantile(at_zero + (1 - at_zero) * levels)
-    low, high = max(float(spread[0]), 1e-6 * law.scale), law.scale
+    low, high = max(float(spread[0]), 1e-6 * scale), scale
     if size:
-        low = min(low, min(place for place, _ in law.atoms if place > 1e-9 * law.scale))
+        low = min(low, min(place for place, _ in law.atoms if place > 1e-9 * scale))
     x = np.concatenate([low * np.geomspace(0.3, 0.9, 3), spread, high * np.linspace(1.05, 1.5, 3)])
     z = np.concatenate([x * (1 + 1j * above * k) for k in (HEIGHTS if size else [1.0])])
     g = law.cauchy(z)

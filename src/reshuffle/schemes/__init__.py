@@ -1,12 +1,14 @@
 """Ways of visiting the data: declarations of what is random. A new one is registered here."""
 
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
-from reshuffle.schemes.fixed_batches import Cyclic, FullBatch, RandomReshuffling, ShuffleOnce
+from reshuffle.schemes.fixed_batches import Cyclic, FullBatch, PairedReversal, RandomReshuffling, ShuffleOnce
 from reshuffle.schemes.samples import (
     GroupReshuffling,
+    PoissonSampling,
     SampleReshuffling,
     SampleSubsets,
     SampleWithReplacement,
+    WeightedSampling,
     WithReplacement,
 )
 from reshuffle.schemes.stages import Stages
@@ -15,6 +17,8 @@ __all__ = [
     "Cyclic",
     "FullBatch",
     "GroupReshuffling",
+    "PairedReversal",
+    "PoissonSampling",
     "RandomReshuffling",
     "SampleReshuffling",
     "SampleSubsets",
@@ -24,5 +28,6 @@ __all__ = [
     "ShuffleOnce",
     "Stages",
     "Unit",
+    "WeightedSampling",
     "WithReplacement",
 ]

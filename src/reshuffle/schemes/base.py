@@ -59,11 +59,15 @@ class Unit(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Visit:
-    """One step of runs (k,) of a simulation: by rows (m,), or (k, m) for each its own, and their divisor."""
+    """One step of runs (k,) of a simulation: by rows (m,), or (k, m) for each its own, and their divisor.
+
+    `noise` is the standard deviation of what is added to each coordinate of the gradient.
+    """
 
     runs: IntArray
     rows: IntArray
     divisor: float
+    noise: float = 0.0
 
 
 Init = TypeVar("Init", bound=Callable[..., None])
@@ -126,6 +130,8 @@ class Scheme(ABC):
     """True if `batches` may be the rows of each batch; not where every epoch draws them anew."""
     example: ClassVar[str] = "batches=4"
     """Arguments of an example, for messages."""
+    gradient_noise: float = 0.0
+    """Standard deviation of Gaussian noise in every coordinate of the gradient of every step."""
     batches: int | None = None
     """B, the number of batches, if that was given; `steps(n)` knows it in every case."""
     origin: "Scheme | None" = None
@@ -251,8 +257,15 @@ class Scheme(ABC):
         return sizes if self.normalize == "own" else np.full(len(sizes), sizes.mean())
 
     def variance_shares(self, n: int) -> FloatArray:
-        """Var of the mean gradient of each step's drawn rows over that of a single row: 1 / m, (steps,)."""
+        """Shares a (steps,) in the covariance a E[w g_i g_i'] - b g g' of the gradient of a step that draws rows.
+
+        w are the weights of the rows in the mean gradient g; m independent rows have a = b = 1 / m.
+        """
         return np.asarray(1 / self.sizes(n))
+
+    def mean_shares(self, n: int) -> FloatArray:
+        """Shares b (steps,) in that covariance."""
+        return self.variance_shares(n)
 
     def partition(self, n: int) -> list[IntArray]:
         """The row indices of each part, for n rows: those, or their compressed rows, that are visited together."""

@@ -11,7 +11,12 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
+from reshuffle.errors import UnsupportedError
 from reshuffle.schemes.base import Batches, Scheme, Shuffle, with_named_numbers
+
+_MOST_ENUMERATED = 720
+"""Orders up to which all of them are averaged over: 6 batches."""
+_DRAWS = 256
 
 
 class FullBatch(Scheme):
@@ -139,11 +144,6 @@ class RandomReshuffling(Scheme):
     shuffle = Shuffle.EVERY_EPOCH
 
 
-_MOST_ENUMERATED = 720
-"""Orders up to which all of them are averaged over: 6 batches."""
-_DRAWS = 256
-
-
 class ShuffleOnce(Cyclic):
     """One uniformly random order of the batches of a fixed partition, drawn once at the start.
 
@@ -218,3 +218,34 @@ class ShuffleOnce(Cyclic):
         if self._order is None:
             return super().draw(n, rng, runs)
         return repeat(np.tile(self._order, (runs, 1)))
+
+
+class PairedReversal(Scheme):
+    """A uniformly random order of the batches of a fixed partition, then the same order backwards: one epoch.
+
+    An epoch visits every batch twice, and draws one order for both passes. Its mean is E[A'A], with A the product
+    over the first pass: what the order of the first pass did is undone to first order in the step by the second.
+    At most 6 batches, all of whose orders are enumerated.
+
+    Parameters
+    ----------
+    batches, batch_size, drop_last, normalize
+        As in RandomReshuffling.
+
+    >>> PairedReversal(batches=3).steps(30)
+    6
+    """
+
+    shuffle = Shuffle.FROM_A_LIST
+
+    def steps(self, n: int) -> int:
+        return 2 * super().steps(n)
+
+    def orders(self, n: int) -> Sequence[IntArray]:
+        batches = super().steps(n)
+        if factorial(batches) > _MOST_ENUMERATED:
+            raise UnsupportedError(
+                f"{self!r} must have at most 6 batches, since all of their orders are enumerated, but it has "
+                f"{batches}; try larger batches."
+            )
+        return [np.array(order + order[::-1]) for order in every_order(range(batches))]

@@ -2,15 +2,16 @@
 
 import math
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle.errors import UnsupportedError
+from reshuffle.errors import ArgumentError, UnsupportedError
 from reshuffle.problem.batches import RowGroups
-from reshuffle.problem.row_space import CompressedRows
+from reshuffle.problem.row_space import CompressedRows, needs_rows
 from reshuffle.schemes.base import (
     Batches,
     Scheme,
@@ -267,3 +268,171 @@ class SampleSubsets(DrawnSamples):
 
     def equivalent(self, n: int) -> Scheme:
         return FullBatch() if self.sizes(n).tolist() == [n] else self
+
+
+class WeightedSampling(DrawnSamples):
+    """Batches of m rows, drawn with replacement, row i with probability w_i / sum(w): oversampling.
+
+    This is torch's DataLoader(sampler=WeightedRandomSampler(w, len(data)), batch_size=m). The mean of one step is
+    that of least squares with sample_weight = n w / sum(w), while a single run has the noise of its draws.
+
+    Parameters
+    ----------
+    weights : (n,)
+        Positive, one per row; only their ratios matter.
+    batch_size, drop_last
+        As in SampleWithReplacement.
+
+    >>> WeightedSampling([1, 1, 2], batch_size=2)
+    WeightedSampling([1, 1, 2], batch_size=2)
+    """
+
+    example = "weights, batch_size=32"
+
+    def __init__(self, weights: ArrayLike, *, batch_size: int, drop_last: bool = False):
+        super().__init__(batch_size=batch_size, drop_last=drop_last)
+        given = _arrays.real_array("weights", weights, "give a number > 0 for every row")
+        if given.ndim != 1 or not given.size or given.min() <= 0:
+            found = f"the smallest is {given.min(initial=np.inf):g} and the shape {given.shape}"
+            hint = "leave out rows that are never drawn"
+            raise ArgumentError("weights", "be numbers > 0, one per row", found, hint)
+        self.weights = given / given.max()
+
+    def __repr__(self) -> str:
+        shown = [f"{weight:.6g}" for weight in (self.weights / self.weights.min())[:4]]
+        shown += ["..."] * (len(self.weights) > 4)
+        return f"WeightedSampling([{', '.join(shown)}], {self._words})"
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        return (*super().settings, tuple(self.weights.tolist()))
+
+    def partition(self, n: int) -> list[IntArray]:
+        if len(self.weights) != n:
+            raise ArgumentError("weights", f"have one entry per row of X, {n}", f"it has {len(self.weights)}")
+        return list(np.arange(n, dtype=np.int64)[:, np.newaxis])
+
+    def divisors(self, n: int) -> FloatArray:
+        # A row's part of the mean gradient is its gradient over n times this.
+        return np.asarray(self.weights.sum() / (n * self.weights))
+
+    def _visit_compressed(self, compressed: CompressedRows, first_rows: IntArray | None) -> None:
+        self.groups(compressed.n)
+
+    def groups(self, n: int) -> RowGroups:
+        raise needs_rows(repr(self), n)
+
+    def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
+        probabilities, drawn = self.weights / self.weights.sum(), int(self.sizes(n).sum())
+        while True:
+            yield rng.choice(n, size=(runs, drawn), p=probabilities)
+
+    def equivalent(self, n: int) -> Scheme:
+        if self.weights.min() < self.weights.max():
+            return self
+        assert self.batch_size is not None
+        return SampleWithReplacement(batch_size=self.batch_size, drop_last=self.drop_last).equivalent(n)
+
+
+class PoissonSampling(DrawnSamples):
+    """Every row in every step with probability q, independently of all others: as differential privacy needs it.
+
+    This is opacus' UniformWithReplacementSampler(num_samples=n, sample_rate=q). Batches have q n rows on average,
+    and may have none, or all. The mean of one step is that of the full batch; with normalize="own", times the
+    probability that any row is drawn.
+
+    Parameters
+    ----------
+    rate : float
+        q, above 0 and at most 1.
+    steps : int, optional
+        Steps per epoch; by default the whole part of 1 / q, as in opacus.
+    normalize : "equal" or "own"
+        The divisor of the sum of the drawn gradients: "equal" is q n, as in differential privacy, and "own" the
+        number of rows that were drawn, as torch's losses have it. An empty step has no gradient.
+    gradient_noise : float
+        Standard deviation of the Gaussian noise that every step adds to each coordinate of its gradient: in opacus
+        noise_multiplier * max_grad_norm / (q n). Gradients are not clipped.
+
+    >>> PoissonSampling(0.1)
+    PoissonSampling(0.1)
+    >>> PoissonSampling(0.25, normalize="own").steps(1000)
+    4
+    """
+
+    example = "rate=0.1"
+
+    def __init__(
+        self, rate: float, *, steps: int | None = None, normalize: str = "equal", gradient_noise: float = 0.0
+    ):
+        self.rate = _arrays.positive("rate", rate, "and at most 1")
+        if self.rate > 1:
+            raise ArgumentError("rate", "be above 0 and at most 1", f"it is {rate!r}")
+        # 1 / q may be a whole number less rounding.
+        default = int(1 / self.rate * (1 + 1e-12))
+        Scheme.__init__(self, batches=default if steps is None else steps, normalize=normalize)
+        self._kept = None
+        self._default_steps = self.batches == default
+        self.gradient_noise = _arrays.nonnegative("gradient_noise", gradient_noise)
+
+    def __repr__(self) -> str:
+        words = [f"{self.rate:g}"] + [f"steps={self.batches}"] * (not self._default_steps)
+        words += [f"normalize={self.normalize!r}"] * (self.normalize != "equal")
+        words += [f"gradient_noise={self.gradient_noise:g}"] * (self.gradient_noise > 0)
+        return f"PoissonSampling({', '.join(words)})"
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        return (*super().settings, self.rate, self.gradient_noise)
+
+    def sizes(self, n: int) -> IntArray:
+        """The largest number of rows of each step, (steps,): all."""
+        assert self.batches is not None
+        return np.full(self.batches, n, dtype=np.int64)
+
+    def step_divisors(self, n: int) -> FloatArray:
+        return np.full(self.steps(n), n * (self.rate if self.normalize == "equal" else 1.0))
+
+    def divisors(self, n: int) -> FloatArray:
+        return np.array([n / self._moments(n)[0]])
+
+    def variance_shares(self, n: int) -> FloatArray:
+        return np.full(self.steps(n), self._moments(n)[1])
+
+    def mean_shares(self, n: int) -> FloatArray:
+        return np.full(self.steps(n), self._moments(n)[2])
+
+    def _moments(self, n: int) -> tuple[float, float, float]:
+        """n E c_i, a and b of the weights c_i of the rows in a step: Cov(c) = a diag(E c) - b E c E c'."""
+        q = self.rate
+        if self.normalize == "equal":
+            return 1.0, (1 - q) / (q * n), 0.0
+        from scipy.stats import binom
+
+        sizes = np.arange(1.0, n + 1)
+        drawn = -math.expm1(n * math.log1p(-q)) if q < 1 else 1.0
+        # E 1 / m over batches that are not empty; two rows meet with what is left.
+        inverse = float((binom.pmf(sizes, n, q) / sizes).sum())
+        both = (drawn - inverse) / max(n - 1, 1)
+        return drawn, (inverse - both) / drawn, 1 - n * both / drawn**2
+
+    def with_batch_size(self, batch_size: int) -> Self:
+        raise self._no_counterpart("a rate in place of a batch size")
+
+    def visits(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[Iterator[Visit]]:
+        while True:
+            yield (visit for _ in range(self.steps(n)) for visit in self._visits_of_step(n, rng, runs))
+
+    def _visits_of_step(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[Visit]:
+        """One visit for all runs that draw as many rows."""
+        is_drawn = rng.random((runs, n)) < self.rate
+        sizes = is_drawn.sum(axis=1)
+        for size in np.unique(sizes).tolist():
+            some = np.flatnonzero(sizes == size)
+            rows = np.nonzero(is_drawn[some])[1].reshape(len(some), size)
+            divisor = self.rate * n if self.normalize == "equal" else max(size, 1.0)
+            yield Visit(some, rows, divisor, self.gradient_noise)
+
+    def equivalent(self, n: int) -> Scheme:
+        is_full = self.rate == 1 and self.batches == 1 and not self.gradient_noise
+        return FullBatch() if is_full else self

@@ -20,9 +20,11 @@ from reshuffle.schemes import (
     Cyclic,
     FullBatch,
     GroupReshuffling,
+    PoissonSampling,
     SampleReshuffling,
     SampleWithReplacement,
     Scheme,
+    WeightedSampling,
 )
 from reshuffle.schemes.base import rows_of
 from reshuffle.torch.samples import kind, torch_itself
@@ -264,23 +266,30 @@ def _averages(loss: Any) -> bool:
 class LoaderOrder:
     """The scheme of the samples of a loader, the partition of the ordered samples into batches, and their numbers.
 
-    A sample is several rows where its outputs share their parameters.
+    A sample is several rows where its outputs share their parameters. Draws with replacement may have `weights`;
+    of Poisson batches, every sample is in each of the `steps` with probability `rate`.
     """
 
     scheme: type[Scheme]
     partition: Cyclic
     samples: int
     rows: int = 1
+    weights: tuple[float, ...] | None = None
+    rate: float = 0.0
+    steps: int = 0
 
     @property
     def rows_per_visit(self) -> float:
         """The mean number of rows of a batch."""
-        return float(self.rows * self.partition.sizes(self.samples).mean())
+        return float(self.rows * (self.rate * self.samples or self.partition.sizes(self.samples).mean()))
 
     def made(self, is_mean: bool) -> Scheme:
         """The scheme where the loss of a batch is a mean over its rows, or a sum, where all rows weigh alike."""
         cut, rows, sizes = self.partition, self.rows, self.partition.sizes(self.samples)
-        replaces, is_even = self.scheme is SampleWithReplacement, sizes.min() == sizes.max()
+        replaces, is_even = (
+            self.scheme in (SampleWithReplacement, PoissonSampling),
+            sizes.min() == sizes.max(),
+        )
         if sizes[0] == self.samples and not replaces:
             return FullBatch()
         normalize = "own" if is_mean or is_even else "equal"
@@ -292,11 +301,15 @@ class LoaderOrder:
                 "samples whose outputs share their parameters must be visited without replacement, but the "
                 "loader's sampler draws with it; use shuffle=True, or shuffle=False."
             )
+        if self.rate:
+            return PoissonSampling(self.rate, steps=self.steps, normalize="own" if is_mean else "equal")
         if replaces and normalize == "equal":
             raise UnsupportedError(
                 "a loss that is summed over draws with replacement must have batches of one size, but the last has "
                 f'{sizes[-1]} rows and the others {sizes[0]}; use drop_last=True, or reduction="mean".'
             )
+        if self.weights:
+            return WeightedSampling(self.weights, batch_size=cut.batch_size, drop_last=cut.drop_last)
         if replaces:
             return SampleWithReplacement(batch_size=cut.batch_size, drop_last=cut.drop_last)
         options: dict[str, Any] = {"drop_last": cut.drop_last, "normalize": normalize}
@@ -322,21 +335,27 @@ def _loader_order(loader: Any) -> LoaderOrder:
         )
     if isinstance(cutter, (list, tuple)):
         return _listed(cutter, len(loader.dataset))
+    samples = len(loader.dataset)
+    if getattr(cutter, "num_samples", None) == samples and hasattr(cutter, "sample_rate"):
+        # Opacus' Poisson batches, by the attributes of their sampler; a step of theirs may take any rows.
+        rate = float(cutter.sample_rate)
+        return LoaderOrder(PoissonSampling, Cyclic(batch_size=1), samples, rate=rate, steps=len(cutter))
     if type(cutter) is not utils.BatchSampler:
         raise UnsupportedError(
             f"the loader's batch_sampler must be torch's own, or a list of lists of rows, but it is a "
             f"{kind(cutter)}, whose order cannot be read off; describe it by a scheme of reshuffle."
         )
-    sampler, samples = cutter.sampler, len(loader.dataset)
     scheme: type[Scheme] = SampleReshuffling
+    sampler, weights = cutter.sampler, None
     if type(sampler) is utils.SequentialSampler:
         scheme = Cyclic
     elif type(sampler) is utils.SubsetRandomSampler:
         samples = len(sampler)
-    elif type(sampler) is not utils.RandomSampler:
+    elif type(sampler) not in (utils.RandomSampler, utils.WeightedRandomSampler):
         raise UnsupportedError(
-            "the loader's sampler must be a SequentialSampler, RandomSampler or SubsetRandomSampler, but it is "
-            f"a {kind(sampler)}, whose samples are not all visited alike; describe it by a scheme of reshuffle."
+            "the loader's sampler must be a SequentialSampler, RandomSampler, SubsetRandomSampler or "
+            f"WeightedRandomSampler, but it is a {kind(sampler)}, whose order is not known; describe it by a "
+            "scheme of reshuffle."
         )
     elif sampler.num_samples != samples:
         raise UnsupportedError(
@@ -344,11 +363,16 @@ def _loader_order(loader: Any) -> LoaderOrder:
             f"{sampler.num_samples}; an epoch is one turn of all of them."
         )
     elif sampler.replacement:
-        scheme = SampleWithReplacement
+        scheme, weights = SampleWithReplacement, getattr(sampler, "weights", None)
+    elif type(sampler) is utils.WeightedRandomSampler:
+        raise UnsupportedError(
+            "a WeightedRandomSampler must draw with replacement, but its replacement is False: large weights "
+            "then come first, not more often; use replacement=True."
+        )
     cut = Cyclic(batch_size=cutter.batch_size, drop_last=bool(cutter.drop_last))
     # Refused here if there are fewer rows than a batch takes, and these are dropped.
     cut.sizes(samples)
-    return LoaderOrder(scheme, cut, samples)
+    return LoaderOrder(scheme, cut, samples, weights=None if weights is None else tuple(weights.tolist()))
 
 
 def _listed(batches: Any, length: int) -> LoaderOrder:

@@ -7,6 +7,7 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.asymptotics import learning_curve
+from reshuffle.free import ConvergenceError
 
 # The package has a function of this name.
 MODULE = sys.modules["reshuffle.asymptotics.learning_curve"]
@@ -25,6 +26,25 @@ def test_the_expansion_is_within_its_error_of_the_equations(aspect, alpha, monke
     assert expanded.error_kind == "estimate"
     assert (np.abs(expanded.total - exact.total) <= expanded.error).all()
     assert (expanded.error < (0.1 if alpha == 2 else 1e-3) * exact.total).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("alpha", "accuracy"), [(2.6, 0.01), (3.2, 0.05)])
+def test_what_diverges_with_fewer_batches_is_left_out_of_the_expansion(alpha, accuracy, monkeypatch):
+    """Three batches converge up to alpha = 2.03, four up to 2.85, twelve up to 10.2."""
+    monkeypatch.setattr(MODULE, "_EXPANDED", (3, 4, 6, 8, 10))
+    exact = learning_curve(0.5, alpha, 12, noise=0.5).risk([1, 5, 100])
+    monkeypatch.setattr(MODULE, "MOST_BATCHES", 11)
+    expanded = learning_curve(0.5, alpha, 12, noise=0.5).risk([1, 5, 100])
+    assert (np.abs(expanded.total - exact.total) <= expanded.error).all()
+    assert (expanded.error < accuracy * exact.total).all()
+
+
+def test_an_expansion_that_does_not_tell_convergence_from_divergence_says_so(monkeypatch):
+    monkeypatch.setattr(MODULE, "_EXPANDED", (3, 4, 6))
+    monkeypatch.setattr(MODULE, "MOST_BATCHES", 8)
+    with pytest.raises(ConvergenceError, match=r"does not tell whether .* at most 8 batches"):
+        _ = learning_curve(0.5, 7.0, 12).converges
 
 
 @pytest.mark.slow

@@ -27,7 +27,8 @@ from reshuffle._linalg import few_threads
 from reshuffle.epoch.averaging.lattice import Walk, climbs, fits_in_memory, follow
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs, MeanVisits, Visits
-from reshuffle.schemes.base import Shuffle
+from reshuffle.errors import UnsupportedError
+from reshuffle.schemes.base import Shuffle, Unit
 
 _FEW_ROWS = 0.6
 """Rows of a batch, relative to the rank, below which two products with them are cheaper than one with their Gram
@@ -51,6 +52,9 @@ def flops(walk: Walk, dimension: int, rank: int, rows: float, count: int = 1) ->
         return np.inf
     products = count * (4 * first * rank * d + 2 * first * rank**2 + 40 * d * d)
     at_once = max(1.0, _NEAR_BYTES / max(each, 1.0))
+    if (walk.scheme.shuffle, walk.scheme.unit) == (Shuffle.EVERY_STEP, Unit.SAMPLE):
+        # One mean visit in every step, and the covariance of what it draws from all rows.
+        return float(walk.steps * (products + 4 * (count + 1) * walk.n * rank**2 + _CALLS * CALL))
     return float(walk.visits * products + _CALLS * CALL * max(walk.visits / at_once, walk.steps**2))
 
 
@@ -58,26 +62,28 @@ def flops(walk: Walk, dimension: int, rank: int, rows: float, count: int = 1) ->
 class _Batch:
     """The gradient W = U'U + penalty of a batch: by its rows U, or by `gram` = W where that is quicker.
 
-    Rows (m, r) are divided by the root of the batch's divisor, whose inverse is `root`; `columns` (m,) are their
-    places among all inputs. With a Gram matrix noise is reduced to U'eta, and `noise_gram` is U'U.
+    Rows (m, r) are multiplied by the roots (m, 1) of their weights in the gradient; `columns` (m,) are their
+    places among all inputs. With a Gram matrix noise is reduced to U'w eta. What noise of variance 1 adds is
+    `noise_rows`, w U or its reduction.
     """
 
     rows: FloatArray
-    root: float
+    roots: FloatArray
     columns: IntArray
     gram: FloatArray | None
-    noise_gram: FloatArray | None
+    noise_rows: FloatArray
 
     @classmethod
     def of(cls, visits: Visits, batch: int) -> "_Batch":
         """The gradient of a batch, in the coordinates R z."""
-        rows, divisor = visits._batches[batch]
-        scaled, penalty = rows / np.sqrt(divisor), visits.penalty_matrix
-        by_gram = penalty.ndim == 2 or len(rows) > _FEW_ROWS * visits.rank
-        own = gram = scaled.T @ scaled if by_gram else None
-        if own is not None and penalty.ndim == 2 and visits.penalty:
-            gram = own + penalty
-        return cls(scaled, float(1 / np.sqrt(divisor)), visits.columns(batch), gram, own)
+        rows, weights = visits.weighted_rows(batch)
+        roots, penalty = np.sqrt(weights)[:, np.newaxis], visits.penalty_matrix
+        scaled, weighted, gram = roots * rows, np.square(roots) * (roots * rows), None
+        if penalty.ndim == 2 or len(rows) > _FEW_ROWS * visits.rank:
+            gram, weighted = scaled.T @ scaled, scaled.T @ weighted
+            if penalty.ndim == 2 and visits.penalty:
+                gram = gram + penalty
+        return cls(scaled, roots, visits.columns(batch), gram, weighted)
 
     def gradient(self, states: FloatArray) -> FloatArray:
         """W u for states u (c, r), one a row."""
@@ -85,7 +91,8 @@ class _Batch:
 
     def reduced(self, cross: FloatArray) -> FloatArray:
         """E eta z' (..., m, d) in the units of the rows, as `lost` takes it."""
-        return self.root * (cross if self.gram is None else self.rows.T @ cross)
+        cross = self.roots * cross
+        return cross if self.gram is None else self.rows.T @ cross
 
     def lost(
         self, seen: FloatArray, cross: FloatArray | None, noise: float, step: "_Step"
@@ -105,8 +112,7 @@ class _Batch:
             gradients -= cross[:, :, np.newaxis]
         inner = self.gradient(half.reshape(-1, r)).reshape(half.shape)
         if cross is not None:
-            own = self.rows if self.noise_gram is None else self.noise_gram
-            inner += (noise * self.root) ** 2 / 2 * own[:, np.newaxis]
+            inner += noise**2 / 2 * self.noise_rows[:, np.newaxis]
         if step.moves is None:
             gradients -= step.pushed(inner)
             if self.gram is None:
@@ -192,7 +198,8 @@ class EpochMoments:
         self.travels = self.walk.scheme.shuffle is not Shuffle.EVERY_EPOCH
         self._scales = np.outer(self.units, self.units)
         self._timeline, self._epoch = timeline, epoch
-        self.batches = [_Batch.of(self.visits, batch) for batch in range(self.visits.blocks.batches)]
+        kinds = 1 if isinstance(self.visits, MeanVisits) else self.visits.blocks.batches
+        self.batches = [_Batch.of(self.visits, batch) for batch in range(kinds)]
         self.steps = [_Step.of(self.visits, 0)] * self.walk.steps
         if self.visits.hyperparameters.shares:
             self.steps = [_Step.of(self.visits, slot) for slot in range(self.walk.steps)]
@@ -323,7 +330,7 @@ class EpochMoments:
     def noise(self, batch: int, slot: int) -> tuple[IntArray, FloatArray]:
         """The noise that enters at a visit to a batch, and its input map: (m,), (m, d)."""
         rows = self.batches[batch]
-        return rows.columns, self.inputs.noise * rows.root * self.steps[slot].pushed(rows.rows)
+        return rows.columns, self.inputs.noise * rows.roots * self.steps[slot].pushed(rows.rows)
 
 
 class Source:
@@ -412,22 +419,39 @@ def epoch_moments(timeline: Timeline, inputs: Inputs, epoch: int = 0) -> EpochMo
 class DrawnSteps(EpochMoments):
     """One epoch of steps that draw their rows from all rows: the mean step plus its covariance.
 
-    With residuals rho = X e - eta the gradient of a drawn row has the covariance X' diag(E rho_i^2) X / n - E g g'
-    around g = X'rho / n. That of the mean of m rows is a share of it, which the scheme declares: 1 / m if they are
-    independent, (n - m) / ((n - 1) m) if they are distinct.
+    With residuals rho = X e - eta and weights w of the rows in the mean gradient g = X'w rho, the gradient of a
+    step has the covariance a X' diag(w E rho^2) X - b E g g', with shares a and b that the scheme declares: both
+    1 / m for m independent rows, (n - m) / ((n - 1) m) for distinct ones. Noise that is added to the gradient
+    of every step adds its own.
     """
 
     @cached_property
-    def _shares(self) -> FloatArray:
-        return self.walk.scheme.variance_shares(self.walk.n)
+    def _shares(self) -> tuple[FloatArray, FloatArray]:
+        return self.walk.scheme.variance_shares(self.walk.n), self.walk.scheme.mean_shares(self.walk.n)
+
+    @cached_property
+    def _weighted(self) -> FloatArray:
+        """The rows times their weights."""
+        return self.visits.weighted_rows(0)[1][:, np.newaxis] * self.visits.unit
 
     @cached_property
     def _gram(self) -> FloatArray:
-        return np.asarray(self.visits.unit.T @ self.visits.unit / self.walk.n)
+        return np.asarray(self.visits.unit.T @ self._weighted)
+
+    @cached_property
+    def _gradient_noise(self) -> FloatArray:
+        """Covariance (r, r) of the noise that is added to gradients."""
+        space, deviation = self._timeline.space, self.walk.scheme.gradient_noise
+        if deviation and space.dimension < space.p:
+            raise UnsupportedError(
+                "gradient_noise must be 0 where columns of X are linearly dependent, since parameters that no row "
+                f"sees would wander without end, but the rank is {space.dimension} of {space.p}; drop columns."
+            )
+        return np.diag(np.square(deviation / (space.scale * self.visits.sizes)))
 
     def drawn(self, slot: int, current: FloatArray, source: Source | None) -> FloatArray:
         """The covariance (1, d, s, d) that drawing adds to a visit, given the second moments before it."""
-        r, n, U, W = self.rank, self.walk.n, self.visits.unit, self._gram
+        r, U, wU, W = self.rank, self.visits.unit, self._weighted, self._gram
         second = current[0, :r, :, :r]
         if isinstance(source, CentredSource):
             mean = source.mean[0] + source.means[slot][0, 0]
@@ -438,23 +462,26 @@ class DrawnSteps(EpochMoments):
         if source is not None:
             of_noise, mixed, own = self._of_inputs(slot, source)
             squares, gradients = squares + of_noise, gradients - mixed - mixed.T + own
-        covariance = (U.T @ (squares[..., np.newaxis] * U) / n - gradients) * self._shares[slot]
+        of_rows, of_mean = (shares[slot] for shares in self._shares)
+        covariance = of_rows * (U.T @ (squares[..., np.newaxis] * wU)) - of_mean * gradients
+        if source is not None:
+            covariance = covariance + self._gradient_noise
         # Every part of the state is pushed by the same gradient, coordinate by coordinate.
         push = self.steps[slot].push
         return np.asarray(np.einsum("ai,sij,bj->aisbj", push, covariance, push).reshape(current.shape))
 
     def _of_inputs(self, slot: int, source: Source) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The parts of noise or given responses in E rho_i^2 (n,) and E g g' (r, r): mixed, and their own."""
-        r, n, U, W, inputs = self.rank, self.walk.n, self.visits.unit, self._gram, self.inputs
+        r, U, wU, W, inputs = self.rank, self.visits.unit, self._weighted, self._gram, self.inputs
         if inputs.given is not None:
-            mean, pushed = (source.mean[0] + source.means[slot][0, 0])[:r], U.T @ inputs.given / n
+            mean, pushed = (source.mean[0] + source.means[slot][0, 0])[:r], wU.T @ inputs.given
             squares = inputs.given * (inputs.given - 2 * (U @ mean))
             return squares, np.outer(W @ mean, pushed), np.outer(pushed, pushed)
         if not len(source.noise):
-            return np.zeros(n), np.zeros((r, r)), np.zeros((r, r))
+            return np.zeros(len(U)), np.zeros((r, r)), np.zeros((r, r))
         cross = inputs.noise * (source.noise + source.noises[slot][0])[:, :r]
         squares = inputs.noise**2 - 2 * np.einsum("ij,ij->i", U, cross)
-        return squares, W @ (cross.T @ U) / n, inputs.noise**2 / n * W
+        return squares, W @ (cross.T @ wU), inputs.noise**2 * (wU.T @ wU)
 
 
 def is_stationary(now: FloatArray, before: FloatArray, tolerance: float = _UNCHANGED) -> bool:

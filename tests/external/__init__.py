@@ -1,0 +1,1 @@
+"""Numbers that others have published, and data sets that decide what theorems left open."""
