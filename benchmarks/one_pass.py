@@ -30,7 +30,7 @@ def a_million_eigenvalues() -> Table:
         plain = StepByStep(
             Modes(values, values * start, values**2), BATCH_SIZE, np.full(STEPS, step), 0.0, NOISE
         )
-        seconds, path = timing.timed(lambda plain=plain: plain.path(STEPS))
+        seconds, path = timing.timed(lambda plain=plain: plain.risk(np.arange(STEPS + 1.0)))
         asked = {"batch_size": BATCH_SIZE, "noise": NOISE}
         walked, _ = timing.timed(
             lambda asked=asked, spectrum=spectrum, source=source, step=step: asymptotics.one_pass(

@@ -226,23 +226,25 @@ class Trial:
 class Block:
     """Runs that are trained together, as matrix products over those at the same batch.
 
-    With `copied`, runs that cannot differ are trained once: all of a fixed order that share their responses.
+    All outputs of a run have the same orders: the state is (runs, t, p). With `copied`, runs that cannot differ are
+    trained once: all of a fixed order that share their responses.
     """
 
     def __init__(self, trial: Trial, runs: int, rng: np.random.Generator, copied: bool = False):
         problem, made, self.trial, self.rng = trial.problem, trial.recipe, trial, rng
         self.problem, self.scheme, self.recipe = problem, trial.scheme, made
-        self.responses = problem.y[np.newaxis]
+        # (1, t, n), or (pairs, 1, n) where each pair of runs has its own.
+        self.responses = columns(problem.y).T[np.newaxis]
         self.sharing = 2
         if trial.fresh_noise:
             beta_star, _, noise = problem.truth("fresh_noise")
             draws = rng.standard_normal((runs // 2, problem.n))
             if trial.output:
                 draws = copied_generator(rng).spawn(trial.output)[-1].standard_normal(draws.shape)
-            self.responses = problem.X @ beta_star + noise * draws
+            self.responses = (problem.X @ beta_star + noise * draws)[:, np.newaxis]
         if copied and not trial.scheme.is_random:
             runs, self.sharing = len(self.responses), 1
-        self.state = np.tile(trial.start, (runs, 1))
+        self.state = np.tile(columns(trial.start).T, (runs, 1, 1))
         self.buffer = np.zeros_like(self.state) if made.momentum else self.state
         self.taken_on: Average | None = None
         starts = made.average is not None and made.average.begins_with_iterate
@@ -252,9 +254,12 @@ class Block:
         self.inputs: dict[bytes, FloatArray] = {}
 
     def epochs(self, last: int) -> Iterator[tuple[int, FloatArray]]:
-        """Yield the parameters (runs, p) after 0, 1, ..., last epochs, or their average where it has begun."""
-        average = self.recipe.average
-        yield 0, self.state
+        """Yield the parameters after 0, 1, ..., last epochs, or their average where it has begun.
+
+        They are (runs, p), or (runs, t, p) of several outputs.
+        """
+        average, seen = self.recipe.average, slice(None) if self.problem.outputs is not None else 0
+        yield 0, self.state[:, seen]
         training = self.scheme.visits(self.problem.n, self.rng, len(self.state))
         for epoch in range(1, last + 1):
             self.now = self.recipe.at(epoch - 1)
@@ -265,11 +270,12 @@ class Block:
                 self._visit(visit)
                 made[visit.runs] += 1
             if self.taken_on is None:
-                yield epoch, self.state
+                yield epoch, self.state[:, seen]
                 continue
             if not self.taken_on.is_per_visit:
                 self._take_on(self.taken_on, np.arange(len(self.state)))
-            yield epoch, self.sums / self.taken_on.divisor(epoch, self.scheme.steps(self.problem.n))
+            divisor = self.taken_on.divisor(epoch, self.scheme.steps(self.problem.n))
+            yield epoch, self.sums[:, seen] / divisor
 
     def _take_on(self, average: Average, runs: IntArray) -> None:
         """One update of the averages of some of the runs."""
@@ -289,40 +295,46 @@ class Block:
                 runs, rows = visit.runs[first : first + height], visit.rows[first : first + height]
                 features = self.problem.X[rows]
                 noise = np.zeros_like(runs) if len(self.responses) == 1 else runs // self.sharing
-                residuals = (features @ self.state[runs, :, np.newaxis])[..., 0]
-                residuals -= self.responses[noise[:, np.newaxis], rows]
-                gradients = (residuals[:, np.newaxis, :] @ features)[:, 0, :]
+                residuals = self.state[runs] @ features.swapaxes(1, 2)
+                residuals -= self.responses[noise[:, np.newaxis], :, rows].swapaxes(1, 2)
+                gradients = residuals @ features
                 gradients /= visit.divisor
                 if visit.noise:
                     gradients += visit.noise * self.rng.standard_normal(gradients.shape)
                 self._descend(runs, self.state[runs], gradients)
 
     def _shared_gradients(self, visit: Visit, current: FloatArray) -> FloatArray:
-        """X_b'(X_b b - y_b) / m_b of several runs b (k, p) at the same rows; by X_b'X_b and X_b'y_b if summed."""
+        """X_b'(X_b b - y_b) / m_b of runs b (k, t, p) at the same rows; by X_b'X_b and X_b'y_b if summed."""
         runs, members, name, scale = visit.runs, visit.rows, visit.rows.tobytes(), self.trial.scale
+        flat = current.reshape(-1, current.shape[2])
         # Each pair of runs has responses of its own, unless all share them.
         shared = len(self.responses) == 1
         if name in self.trial.batches:
             if name not in self.inputs:
-                self.inputs[name] = self.responses[:, members] @ (self.problem.X[members] / scale)
-            moments, inputs, scaled = self.trial.batches[name], self.inputs[name], scale * current
-            summed = self._in_slices(lambda part: scaled[part] @ moments, len(runs), moments.size)
+                self.inputs[name] = self.responses[..., members] @ (self.problem.X[members] / scale)
+            moments, inputs, scaled = self.trial.batches[name], self.inputs[name], scale * flat
+            products = self._in_slices(lambda part: scaled[part] @ moments, len(flat), moments.size)
+            summed = products.reshape(current.shape)
             summed -= inputs if shared else inputs[runs // self.sharing]
             summed *= scale / visit.divisor
             return summed
         is_contiguous = members[-1] - members[0] + 1 == len(members) and (np.diff(members) == 1).all()
         rows = slice(members[0], members[-1] + 1) if is_contiguous else members
-        features, responses = self.problem.X[rows], self.responses[:, rows]
-        responses = responses if shared else responses[runs // self.sharing]
+        features, responses = self.problem.X[rows], self.responses[..., rows]
+        if not shared:
+            responses = responses[runs // self.sharing]
+        elif responses.shape[1] > 1:
+            responses = np.broadcast_to(responses, (len(runs), *responses.shape[1:]))
+        wanted = responses.reshape(-1, len(members))
 
         def gradients(part: slice) -> FloatArray:
-            residuals = current[part] @ features.T
-            residuals -= responses if shared else responses[part]
+            residuals = flat[part] @ features.T
+            residuals -= wanted if len(wanted) == 1 else wanted[part]
             return np.asarray(residuals @ features)
 
-        summed = self._in_slices(gradients, len(runs), features.size)
+        summed = self._in_slices(gradients, len(flat), features.size)
         summed /= visit.divisor
-        return summed
+        return summed.reshape(current.shape)
 
     def _in_slices(self, product: Callable[[slice], FloatArray], runs: int, work: int) -> FloatArray:
         """A product over runs, as many at a time as one thread does."""
@@ -512,12 +524,13 @@ def simulated_states(
     seed: int,
     read: Callable[[FloatArray], FloatArray],
 ) -> FloatArray:
-    """Apply `read` to the parameters (runs, p) of every run on the responses of the problem: (stops, runs, ...).
+    """Apply `read` to the parameters of every run on the responses of the problem: (stops, runs, ...).
 
-    All arguments are checked; `stops` are finite and ascending.
+    It is given those of some runs, (runs, p), or (runs, t, p) of several outputs. All arguments are checked;
+    `stops` are finite and ascending.
     """
     last, rng = int(stops[-1]) if len(stops) else 0, np.random.default_rng(seed)
-    height = 2 * max(2, MOST_ENTRIES // (2 * problem.p))
+    height = 2 * max(2, MOST_ENTRIES // (2 * problem.p * (problem.outputs or 1)))
     sizes = [min(height, runs - done) for done in range(0, runs, height)]
     trial = Trial(problem, scheme, made, start, runs * last, fresh_noise=False)
     found: list[list[FloatArray]] = [[] for _ in stops]
@@ -541,21 +554,9 @@ def single_run(
     All arguments are checked, and all outputs are trained in the same orders.
     """
     stops, positions = np.unique(epochs.ravel(), return_inverse=True)
-    found = [
-        simulated_states(
-            problem if problem.outputs is None else problem.output(output),
-            scheme,
-            made,
-            columns(start)[:, output],
-            stops,
-            1,
-            seed,
-            np.copy,
-        )[:, 0]
-        for output in range(problem.outputs or 1)
-    ]
-    trained = np.stack(found, axis=-1)[positions].reshape(*epochs.shape, problem.p, len(found))
-    return problem.squeezed(np.where(np.isfinite(trained), trained, np.inf))
+    found = simulated_states(problem, scheme, made, start, stops, 1, seed, np.copy)[positions, 0]
+    trained = found if problem.outputs is None else found.swapaxes(1, 2)
+    return np.where(np.isfinite(trained), trained, np.inf).reshape(epochs.shape + trained.shape[1:])
 
 
 def single_run_risks(

@@ -88,13 +88,14 @@ def test_it_speaks_as_a_person_would(capsys):
     )
     assert re.search(
         r"Train with batches of 16, learning rate [\d.e-]+, for \d+ epochs?; "
-        r"expect a test error of [\d.]+ ± [\d.]+ \(RMSE; price has a standard deviation of [\d.]+\), "
-        r"a mean square of \d+ ± \d+\.",
+        r"expect a test error of [\d.]+ ± [\d.]+ \(RMSE, 95% interval [\d.]+ to [\d.]+; "
+        r"price has a standard deviation of [\d.]+\), a mean square of \d+ ± \d+\.",
         words,
     )
     assert re.search(
         r"The learning rate is [\d.]+ of [\d.]+, below which convergence is guaranteed; "
-        r"the threshold in mean square is [\d.]+( ± [\d.e-]+)?\. Without training: ",
+        r"the threshold in mean square is [\d.]+( ± [\d.e-]+)?\. Single runs scatter by [\d.]+% of the test error: "
+        r"to see that a recipe is 1% better takes \d+ runs? of each\. Without training: ",
         words,
     )
     assert words.count("guaranteed") == 1
@@ -195,6 +196,8 @@ def test_the_units_of_several_targets_do_not_matter(capsys):
     TRAINED.assign(rent=1000 * TRAINED.rent).to_csv("mine.csv", index=False)
     HELD_OUT.assign(rent=1000 * HELD_OUT.rent).to_csv("other.csv", index=False)
     other = answer(capsys, both)
+    intervals = [one["recommendation"].pop("interval") for one in (other, plain)]
+    assert intervals[0] == pytest.approx(intervals[1])
     assert other["recommendation"] == pytest.approx(plain["recommendation"])
     np.testing.assert_allclose(np.array(other["coefficients"]) / plain["coefficients"], [[1.0, 1000.0]] * 5)
     ratio = np.array(other["test_error_of_targets"]) / plain["test_error_of_targets"]

@@ -84,8 +84,16 @@ def test_simulated_runs_come_with_standard_errors(capsys):
     assert f"± {2 * result.risk.standard_error[at]:.2g}" in text
 
 
-def test_what_diverges_is_inf(capsys):
+def test_what_diverges_is_inf_and_says_from_which_step(capsys):
     (curve,) = answer(capsys, f"{DRAWN} --alpha 5 --batches 1")["curves"]
+    threshold = float(rs.critical_step(WIDE, rs.FullBatch()))
+    said = f"full batch: this step diverges; stay below {threshold:.4g}.\n"
+    assert said in shown(capsys, f"{DRAWN} --alpha 5 --batches 1")
+    assert "diverges" not in shown(capsys, f"{DRAWN} --alpha 0.2 --batches 1")
+    # Where drawn orders tell of the divergence, there is no word of budgets.
+    drawn = "curve --n 60 --p 5 --step 9 --batch-size 2 --scheme sample-reshuffling --epochs 20"
+    said = "30 batches, sample reshuffling: this step diverges; reshuffle stability prints the largest step"
+    assert said in shown(capsys, drawn)
     assert curve["converges"] is False
     assert curve["limit"]["risk"] == curve["limit"]["distance_from_minimum_norm"] == "inf"
     far = shown(capsys, "curve --n 100 --p 20 --alpha 30 --batches 4 --csv -")

@@ -24,7 +24,7 @@ EXEMPT = {
         "it needs a cluster: tests/grid/test_cluster.py has one"
     ),
 }
-COMMANDS = {"curve", "advise", "sweep", "stability", "limits", "spectrum"}
+COMMANDS = {"curve", "advise", "sweep", "stability", "influence", "limits", "spectrum"}
 NAMED = {*COMMANDS, "completion bash", "limits --one-pass"}
 """What is named in a sentence or a table, without the options that a problem needs."""
 RUN = [line for line in SHOWN if line not in NAMED and line not in EXEMPT and line.split()[0] not in EXEMPT]

@@ -32,7 +32,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     TABLE[:30].to_csv("train.csv", index=False)
-    TABLE[30:][["price", "c", "a", "b"]].to_csv("test.csv", index=False)
+    # In another order, and with a column more.
+    TABLE[30:].assign(d=7.0)[["price", "c", "a", "d", "b"]].to_csv("test.csv", index=False)
     TABLE[:30].to_csv("plain.csv", index=False, header=False)
     TABLE[30:].to_csv("plain_test.csv", index=False, header=False)
 
@@ -300,6 +301,32 @@ def test_names_that_look_like_markup_or_control_a_terminal_are_shown_as_they_are
     assert r"y = y, features = [bold]a[/bold], 'b\x1b[31m', :smile:." in text
     assert "odd[red].csv: n = 40" in text
     assert "\x1b" not in text
+
+
+def test_influence_is_that_of_rows_really_deleted(capsys):
+    line = "influence --data train.csv --test test.csv --standardize --step 0.1 --row 4 --epochs 50"
+    found = answer(capsys, line)
+    mean, deviation = A[:30].mean(axis=0), A[:30].std(axis=0)
+    X, new, epochs = (A[:30] - mean) / deviation, (A[33:34] - mean) / deviation, found["epochs"]
+
+    def predicted(rows):
+        # The gradient is still divided by 30.
+        problem = rs.LeastSquares(X[rows], PRICE[:30][rows])
+        return rs.descend(problem, rs.FullBatch(), 0.1 * len(rows) / 30).predict(new, epochs)[:, 0]
+
+    whole = predicted(np.arange(30))
+    np.testing.assert_allclose(found["predicted"], whole, rtol=1e-10)
+    assert found["y"] == PRICE[33]
+    for row in (1, 17, 30):
+        change = predicted(np.delete(np.arange(30), row - 1)) - whole
+        np.testing.assert_allclose(np.array(found["changes"])[:, row - 1], change, rtol=1e-8, atol=1e-9)
+    last = np.abs(found["changes"][-1])
+    assert [one["row"] for one in found["rows"]] == (1 + np.argsort(-last, kind="stable")[:10]).tolist()
+    text = shown(capsys, line, "--plot", "rows.png", "--csv", "rows.csv")
+    assert f"without row {found['rows'][0]['row']}" in text
+    table = pd.read_csv("rows.csv")
+    np.testing.assert_allclose(table[table.row == 17].change, np.array(found["changes"])[:, 16], rtol=1e-12)
+    assert "This step diverges" in shown(capsys, line.replace("0.1", "9"))
 
 
 def test_simulated_runs_of_one_s_own_data_reach_the_table(capsys):

@@ -193,7 +193,7 @@ def folder(tmp_path, monkeypatch):
         (f"{OWN} flat.npz --target y", "a npz file holds X and y"),
         (f"{OWN} vector.npy --target y", "a npy file has no names"),
         (f"{OWN} good.csv --n 5", "--data brings its own n and p"),
-        (f"{OWN} good.csv --test wide.csv", "the columns of good.csv, in any order, but it also has c"),
+        (f"{OWN} wide.csv --test good.csv", "must have the columns of wide.csv, but it lacks c"),
         (f"{OWN} good.csv --test nameless.csv", "but good.csv does and nameless.csv does not"),
         (f"{OWN} good.csv --test good.npz", "but good.csv does and good.npz does not"),
         (f"{OWN} nameless.csv --test narrower.csv", "must have 2 features as the data has, but it has 1"),
@@ -268,9 +268,12 @@ def folder(tmp_path, monkeypatch):
         # Stability and limits.
         ("stability", "give --n and --p"),
         ("stability --aspect 0", "aspect must be"),
-        ("stability --aspect 1 --n 5", "leave out the options of a problem"),
-        ("stability --aspect 1 --momentum 0.5", "leave out the options of a problem and of a recipe"),
-        ("stability --aspect 1 --mean-square", "leave out the options of a problem and of a recipe"),
+        (
+            "stability --aspect 1 --n 5",
+            "leave out --mean-square and the options of a problem and of a recipe",
+        ),
+        ("stability --aspect 1 --momentum 0.5", "and the options of a problem and of a recipe"),
+        ("stability --aspect 1 --mean-square", "describes the mean over orders of ever larger data"),
         ("stability --aspect 1 --scheme with-replacement", "must be reshuffling or full-batch with --aspect"),
         ("limits --aspect 1.5", "give --alpha, the full-batch step, or --best"),
         ("limits --aspect nan --alpha 0.1", "aspect must be"),
@@ -293,6 +296,15 @@ def folder(tmp_path, monkeypatch):
         ("limits --one-pass --aspect 1", "--one-pass has no epochs"),
         ("limits --one-pass --step-size 0", "step must be a number > 0"),
         ("limits --aspect 1 --alpha 0.1 --steps 5", "--one-pass, which is not given"),
+        # Influence.
+        ("influence --n 20 --p 3 --step 0.1", "--row"),
+        ("influence --n 20 --p 3 --row 1", "exactly one of --alpha and --step must be given, but neither is"),
+        (
+            "influence --n 20 --p 3 --step 0.1 --row 21",
+            "must be a whole number between 1 and 20, but it is 21",
+        ),
+        ("influence --n 20 --p 3 --step 0.1 --row 1 --batches 2,4", "one number or size of batches"),
+        ("influence --data four.csv --test one_row.csv --step 0.1 --row 2", "between 1 and 1, but it is 2"),
         # Advice.
         ("advise", "--data"),
         (

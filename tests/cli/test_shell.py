@@ -14,7 +14,7 @@ from reshuffle.cli.console import InputError, hush, watched
 from tests.cli.terminal import run, shown
 from tests.looped import for_all
 
-ANSWERING = ("curve", "advise", "sweep", "spectrum", "stability", "limits")
+ANSWERING = ("curve", "advise", "sweep", "spectrum", "stability", "influence", "limits")
 LIMITS = "limits --aspect 0.5 --alpha 0.2 --batches 1 --epochs 3"
 POSIX = pytest.mark.skipif(os.name == "nt", reason="the streams of a POSIX shell")
 FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")

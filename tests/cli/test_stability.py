@@ -9,11 +9,11 @@ from reshuffle import asymptotics
 from reshuffle.run.critical_steps import CriticalStep
 from tests.cli.terminal import answer, run, shown
 
-SAMPLES = "stability --n 24 --p 2 --scheme sample-reshuffling"
+SAMPLES = "stability --n 24 --p 2 --scheme sample-reshuffling --mean"
 
 
 def test_the_largest_steps_on_data_are_the_library_s(capsys):
-    line = "stability --n 24 --p 30 --batches 1,2,3 --scheme reshuffling,with-replacement"
+    line = "stability --n 24 --p 30 --batches 1,2,3 --scheme reshuffling,with-replacement --mean"
     found = answer(capsys, line)["thresholds"]
     names = [("full-batch", 1), ("reshuffling", 2), ("reshuffling", 3)]
     assert [(one["name"], one["batches"]) for one in found[:3]] == names
@@ -35,8 +35,9 @@ def test_the_largest_steps_in_the_limit(capsys):
 @pytest.mark.slow
 def test_the_table_and_the_files(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    line = "stability --n 24 --p 30 --batches 1,2,3"
-    assert "converges up to" in shown(capsys, line, "--plot", "stability.svg")
+    line = "stability --n 24 --p 30 --batches 1,2,3 --mean"
+    text = shown(capsys, line, "--plot", "stability.svg")
+    assert text.startswith("n = 24, p = 30: the mean over all orders converges up to\n")
     assert Path("stability.svg").read_text().startswith("<?xml")
     header = shown(capsys, line, "--csv", "-").splitlines()[0]
     assert header == "scheme,batches,step,alpha,error,reason"
@@ -91,14 +92,18 @@ def test_default_batches_fit_few_rows(capsys):
 
 
 @pytest.mark.slow
-def test_recipes_and_the_mean_square(capsys):
+def test_single_runs_come_first_and_the_mean_by_name(capsys):
     problem, scheme = rs.gaussian(20, 4), rs.RandomReshuffling(batches=2)
     line = "stability --n 20 --p 4 --batch-size 10"
-    for options, asked in (
-        ("", {}), ("--mean-square", {"mean_square": True}), ("--momentum 0.3", {"momentum": 0.3})
-    ):  # fmt: skip
-        (found,) = answer(capsys, f"{line} {options}")["thresholds"]
-        expected = rs.critical_step(problem, scheme, **{"mean_square": False, **asked})
-        assert found["step"] == pytest.approx(expected, rel=1e-5)
-    assert "the mean square of a run converges up to" in shown(capsys, f"{line} --mean-square")
-    assert "2% apart" in shown(capsys, f"{line} --momentum 0.3")
+    for options, asked in {
+        "": {"mean_square": True},
+        "--mean-square": {"mean_square": True},
+        "--mean": {"mean_square": False},
+        "--mean --momentum 0.3": {"mean_square": False, "momentum": 0.3},
+    }.items():
+        told = answer(capsys, f"{line} {options}")
+        assert told["mean_square"] == asked["mean_square"]
+        expected = rs.critical_step(problem, scheme, **asked)
+        assert told["thresholds"][0]["step"] == pytest.approx(expected, rel=1e-5)
+    assert "single runs converge, in mean square, up to" in shown(capsys, line)
+    assert "2% apart" in shown(capsys, f"{line} --mean --momentum 0.3")

@@ -4,7 +4,7 @@ import inspect
 
 import reshuffle
 
-ROOMS = {"reshuffle": reshuffle} | {
+PACKAGES = {"reshuffle": reshuffle} | {
     f"reshuffle.{name}": getattr(reshuffle, name)
     for name in reshuffle.__all__
     if inspect.ismodule(getattr(reshuffle, name))
@@ -12,7 +12,7 @@ ROOMS = {"reshuffle": reshuffle} | {
 
 
 def names(module):
-    """What a room offers: what it says, or its functions where it says nothing."""
+    """The names that a package exports: its `__all__`, or its functions."""
     said = getattr(module, "__all__", None)
     if said is not None:
         return [name for name in said if not inspect.ismodule(getattr(module, name))]
@@ -24,9 +24,11 @@ def names(module):
 
 
 def public():
-    """Every public name with what it stands for."""
+    """Every public name with its object."""
     return {
-        f"{room}.{name}": getattr(module, name) for room, module in ROOMS.items() for name in names(module)
+        f"{package}.{name}": getattr(module, name)
+        for package, module in PACKAGES.items()
+        for name in names(module)
     }
 
 

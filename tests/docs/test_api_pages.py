@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.docs.public_names import ROOMS, public
+from tests.docs.public_names import PACKAGES, public
 from tests.looped import for_all
 
 PAGES = Path(__file__).parents[2] / "docs/api"
@@ -16,8 +16,8 @@ LISTED = [
 PUBLIC = public()
 
 
-def test_there_are_rooms():
-    assert {"reshuffle", "reshuffle.free", "reshuffle.schedules", "reshuffle.plotting"} <= set(ROOMS)
+def test_there_are_packages():
+    assert {"reshuffle", "reshuffle.free", "reshuffle.schedules", "reshuffle.plotting"} <= set(PACKAGES)
 
 
 def test_no_name_is_listed_twice():
@@ -26,7 +26,7 @@ def test_no_name_is_listed_twice():
 
 @for_all("name", PUBLIC)
 def test_a_public_name_has_a_page(name):
-    # What two rooms share, such as ConvergenceError, has one page, to which the other room links.
+    # A name that two packages share, such as ConvergenceError, has one page, to which the other package links.
     shared = [other for other, value in PUBLIC.items() if value is PUBLIC[name]]
     assert sum(other in LISTED for other in shared) == 1, f"{name} belongs on a page of docs/api, once"
 
@@ -36,6 +36,6 @@ def test_what_has_a_page_is_public(name):
     assert name in PUBLIC
 
 
-@for_all("room", ROOMS)
-def test_every_room_is_on_the_first_page(room):
-    assert f"[`{room}`]" in (PAGES / "index.md").read_text()
+@for_all("package", PACKAGES)
+def test_every_package_is_on_the_first_page(package):
+    assert f"[`{package}`]" in (PAGES / "index.md").read_text()

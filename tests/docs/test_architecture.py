@@ -1,4 +1,4 @@
-"""docs/architecture.md is about the house as it stands."""
+"""docs/architecture.md describes the packages as they are."""
 
 import re
 from pathlib import Path
@@ -19,5 +19,5 @@ def test_the_traces_are_those_that_questions_leave(question):
 def test_files_that_the_page_names_are_there():
     named = set(re.findall(r"`([\w/]+\.(?:py|md))`", PAGE))
     beside = (ROOT, ROOT / "src/reshuffle", ROOT / "docs")
-    assert [name for name in named if not any((room / name).exists() for room in beside)] == []
+    assert [name for name in named if not any((folder / name).exists() for folder in beside)] == []
     assert len(named) > 10

@@ -77,8 +77,3 @@ def test_a_method_names_its_parameters(name):
     assert set(section(text, "Parameters") or []) <= set(parameters(function))
     said = text + (inspect.getdoc(made) or "")
     assert [name for name in parameters(function) if not re.search(rf"\b{name}\b", said)] == []
-
-
-@for_all("name", METHODS)
-def test_a_method_says_of_what_type_its_answer_is(name):
-    assert "return" in METHODS[name][1].__annotations__

@@ -11,6 +11,7 @@ import pytest
 
 from reshuffle.page.serving import is_from_here
 from tests.cli.terminal import run
+from tests.looped import for_all
 from tests.page import chromium
 
 
@@ -74,15 +75,6 @@ def test_a_port_that_is_taken_is_told(capsys):
     )
 
 
-@pytest.mark.parametrize("port", ["-1", "65536", "web", "80.5"])
-def test_what_is_no_port_is_told(capsys, port):
-    outcome = run(capsys, "explore", "--no-browser", "--port", port)
-    assert outcome.code == 2
-    assert outcome.err.startswith("reshuffle: ")
-    assert outcome.err.count("\n") == 1
-    assert "--port" in outcome.err
-
-
 def test_without_the_extra_it_says_what_to_install(capsys, monkeypatch):
     monkeypatch.setattr("reshuffle.cli.launch.find_spec", lambda name: None)
     outcome = run(capsys, "explore", "--no-browser")
@@ -91,14 +83,8 @@ def test_without_the_extra_it_says_what_to_install(capsys, monkeypatch):
     assert outcome.err.count("\n") == 1
 
 
-def test_no_other_host_is_offered(capsys):
-    outcome = run(capsys, "explore", "--host", "0.0.0.0")
-    assert outcome.code == 2
-    assert "--host" in outcome.err
-
-
-@pytest.mark.parametrize(
-    ("headers", "allowed"),
+@for_all(
+    "headers, allowed",
     [
         ({b"host": b"127.0.0.1:1", b"origin": b"http://127.0.0.1:1"}, True),
         ({b"host": b"localhost"}, True),

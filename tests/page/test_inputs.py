@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from reshuffle.errors import ArgumentError
 from reshuffle.page import app
 from reshuffle.page.inputs import Input, read
+from tests.looped import for_all
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9),
@@ -46,7 +47,7 @@ def test_an_address_has_the_values_it_says_and_complains_about_the_others():
     assert app.restored("tab=%22free%22&limit_alpha=0.3") == app.restored("")
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), 5, -1, "1", None, True, [1], 10**400])
+@for_all("value", [float("nan"), float("inf"), 5, -1, "1", None, True, [1], 10**400])
 def test_a_slider_takes_nothing_but_numbers_within_its_bounds(value):
     with pytest.raises(ArgumentError, match=r"A must be a number between 0 and 4, but it is"):
         Input("a", "A", 1.0, "range", 0.0, 4.0, 0.5).check(value)
@@ -57,8 +58,8 @@ def test_a_slider_moves_to_the_nearest_step_and_never_beyond_its_end():
     assert [slider.check(value) for value in (0.1, 0.31, 0.5, 0.95, 1.0)] == [0.1, 0.5, 0.5, 0.9, 0.9]
 
 
-@pytest.mark.parametrize(
-    ("one", "value"),
+@for_all(
+    "one, value",
     [
         (Input("a", "A", 2, "number", 1, 8), 2.5),
         (Input("a", "A", 2, "number", 1, 8), 9),

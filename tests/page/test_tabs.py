@@ -14,6 +14,7 @@ from reshuffle.page import own_data
 from reshuffle.page.answers import LINES, message
 from reshuffle.page.tabs import TABS
 from reshuffle.page.workers import answer
+from tests.looped import for_all
 
 LIMIT, DATA, SHUFFLE, FREE = (tab.defaults for tab in TABS.values())
 
@@ -26,8 +27,8 @@ def executed(program):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("stage", "changes"),
+@for_all(
+    "stage, changes",
     [
         (0, {}),
         (0, {"batches": 1, "noise": 0.0}),
@@ -111,7 +112,7 @@ def test_curves_between_steps_are_those_of_the_limit():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["two mini-batches", "commutator", "a compression"])
+@for_all("name", ["two mini-batches", "commutator", "a compression"])
 def test_laws_are_those_of_the_lines(name, capsys):
     values = FREE | {"size": 60} | TABS["free"].examples[name]
     shown = answer("free_laws", 1, values, None)
@@ -130,8 +131,8 @@ def test_names_that_python_keeps_for_itself_are_variables_all_the_same(capsys):
     assert law.support[0][1] == pytest.approx(4.0)
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
+@for_all(
+    "changes, reason",
     [
         ({"expression": ""}, "must not be empty"),
         ({"expression": "__import__('os').system('touch exploded')"}, "expected"),
@@ -159,7 +160,7 @@ def test_what_is_no_expression_is_refused_in_a_sentence(tmp_path, monkeypatch, c
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", list(own_data.SETS))
+@for_all("source", own_data.SETS)
 def test_the_plan_shown_is_that_of_the_lines(source, capsys):
     shown = answer(
         "own_data", 1, DATA | {"source": source, "epochs": 50, "standardize": source != "wine"}, None
@@ -193,7 +194,7 @@ def test_the_programs_train_as_the_plan_says():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tab", TABS.values(), ids=lambda tab: tab.name)
+@for_all("tab", TABS.values())
 def test_every_chart_has_words_and_numbers_that_json_takes(tab):
     shown = answer(tab.module, 0, tab.defaults, None)
     assert shown.charts

@@ -4,12 +4,12 @@ import asyncio
 import pickle
 
 import numpy as np
-import pytest
 
 from reshuffle.page import serving, tabs
 from reshuffle.page.answers import message
 from reshuffle.page.app import safe_name
 from reshuffle.page.workers import answer
+from tests.looped import for_all
 
 DEFAULTS = tabs.OWN_DATA.defaults
 rng = np.random.default_rng(3)
@@ -64,7 +64,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@for_all("name", REFUSED)
 def test_what_cannot_be_learned_from_is_refused_in_a_sentence(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     content, reason = REFUSED[name]
@@ -77,7 +77,7 @@ def test_what_cannot_be_learned_from_is_refused_in_a_sentence(tmp_path, monkeypa
     assert not (tmp_path / "exploded").exists()
 
 
-@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@for_all("separator", [",", ";", "\t"])
 def test_a_good_table_gets_a_plan_and_offers_its_columns(tmp_path, separator):
     found = asked(tmp_path, table(separator=separator))
     assert not found.is_refusal
@@ -110,7 +110,7 @@ def test_data_that_were_not_sent_are_asked_for():
     assert "Send a CSV file first" in answer("own_data", 1, DEFAULTS | {"source": "upload"}, None).sentence
 
 
-@pytest.mark.parametrize(
+@for_all(
     "name",
     ["../../x.csv", "/etc/passwd", "C:\\x\\y.csv", "a\0b.csv", "", ".", "..", "x" * 999, "-rf.csv", "é.tsv"],
 )

@@ -181,7 +181,7 @@ def test_the_best_recipe_is_the_best_of_all_that_were_compared(planned):
     # Verified to be what it was taken for, and equal to the least up to a thousandth.
     assert plan.best.is_verified
     assert plan.best.test_error <= 1.01 * totals.min()
-    assert plan.test_error == plan.best.mean_square + plan.best.spread
+    assert plan.naive_test_error == plan.best.mean_square + plan.best.spread
     for other in plan.runners_up:
         kind = (other.batch_size, other.penalty, other.momentum)
         assert kind != (plan.best.batch_size, plan.best.penalty, plan.best.momentum)
@@ -331,10 +331,14 @@ def test_numbers_of_any_size_are_written_as_people_write_them():
         plan = rs.plan(X, size * Y, batch_sizes=[4, 24], epochs=40, verify=False)
         text = f"{plan!r}\n{plan.table()}\n{plan.table(at_chosen_epoch=True)}"
         assert not re.search(r"e\+0[0-5]", text), text
-        value, error = re.search(r"expected test error (\S+) ± (\S+),", text).groups()
-        unit = 10 ** (math.floor(math.log10(plan.standard_error)) - 1)
-        assert abs(float(value) - plan.test_error) <= unit
-        assert abs(float(error) - plan.standard_error) <= unit
+        value, error = re.search(r"by leaving out each of 24 rows, (\S+) ± (\S+) ", text).groups()
+        unit = 10 ** (math.floor(math.log10(plan.best.standard_error)) - 1)
+        assert abs(float(value) - plan.naive_test_error) <= unit
+        assert abs(float(error) - plan.best.standard_error) <= unit
+        told = re.search(r"expected test error (\S+), between (\S+) and (\S+) \(95%\)", text).groups()
+        assert [float(number) for number in told] == pytest.approx(
+            [plan.test_error, *plan.interval], rel=0.005
+        )
         assert len(value.partition(".")[2]) == len(error.partition(".")[2])
 
 

@@ -91,3 +91,23 @@ def test_balanced_weights():
 def test_bad_labels(labels, message):
     with pytest.raises(rs.ArgumentError, match=message):
         rs.plan(np.ones((len(labels), 1)), labels, classes=True)
+
+
+def test_a_plan_by_accuracy_takes_the_recipe_that_tells_most_left_out_rows_right():
+    X, y = load_wine(return_X_y=True)
+    noisy = X + 2 * X.std(axis=0) * np.random.default_rng(0).standard_normal(X.shape)
+    plan = rs.plan(noisy, y, classes=True, batch_sizes=[8, 178], steps=[0.5], epochs=30)
+    chosen, recipes = plan.by_accuracy(), (plan.best, *plan.runners_up)
+    told = []
+    for recipe in recipes:
+        run = rs.descend(plan.problem, **recipe.arguments)
+        told.append(run.leave_one_out(recipe.epochs, centred=True).classification)
+    highest = max(told, key=lambda one: one.accuracy)
+    place = recipes.index(chosen.best)
+    assert chosen.accuracy == float(told[place].accuracy)
+    assert chosen.accuracy >= highest.accuracy - highest.standard_error / 4
+    assert all(one.accuracy < highest.accuracy - highest.standard_error / 4 for one in told[:place])
+    assert {id(recipe) for recipe in (chosen.best, *chosen.runners_up)} == set(map(id, recipes))
+    # A plan for numbers has no accuracy.
+    with pytest.raises(rs.ArgumentError, match="y must have classes"):
+        rs.plan(noisy, noisy[:, 0] ** 2, batch_sizes=[178], epochs=5).by_accuracy()

@@ -89,20 +89,33 @@ def agree(many, singles, tolerance=1e-10):
     np.testing.assert_allclose(many[finite], expected[finite], rtol=tolerance, atol=tolerance)
 
 
+def same(run, singles, questions, tolerance=1e-10):
+    """Each of the questions has the answers of the single runs, side by side."""
+    for question in questions:
+        agree(np.asarray(question(run)), [question(single) for single in singles], tolerance)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("scheme", "recipe", "shape"), CASES)
-def test_the_mean_iterate_of_every_scheme_and_recipe(scheme, recipe, shape):
+def test_means_and_risks_of_every_scheme_and_recipe(scheme, recipe, shape):
     run, singles = both(scheme, recipe, shape)
     epochs = [[0, 1], [2, 3]] if recipe == "schedule" else [[2, 3], [40, np.inf]]
-    assert run.training_loss([]).shape == (0, OUTPUTS)
-    agree(run.iterate(epochs), [single.iterate(epochs) for single in singles])
-    agree(run.training_loss(epochs), [single.training_loss(epochs) for single in singles])
-    agree(run.iterate_error(epochs), [single.iterate_error(epochs) for single in singles], 1e-8)
     new = np.random.default_rng(1).standard_normal((2, run.problem.p))
-    agree(run.predict(new, epochs[0]), [single.predict(new, epochs[0]) for single in singles])
+    assert run.training_loss([]).shape == (0, OUTPUTS)
+    same(run, singles, [
+        lambda run: run.iterate(epochs),
+        lambda run: run.training_loss(epochs),
+        lambda run: run.predict(new, epochs[0]),
+    ])  # fmt: skip
+    same(run, singles, [lambda run: run.iterate_error(epochs)], 1e-8)
     for number, single in enumerate(singles):
         agree(run.output(number).iterate(epochs)[..., np.newaxis], [single.iterate(epochs)])
+    if recipe != "diverging":
+        after = [[2, 3], [3, 3]] if recipe == "schedule" else epochs
+        parts = ("total", "bias", "variance", "error")
+        same(run, singles, [lambda run, part=part: getattr(run.risk(after), part) for part in parts], 1e-9)
+        assert str(run.risk([2, 3])).startswith("Risk(shape=(2, 3), total from ")
 
 
 @pytest.mark.slow
@@ -123,94 +136,67 @@ def test_the_errors_of_means_that_are_not_exact(scheme, method, recipe):
     problem, start = posed(12, 2), np.random.default_rng(5).standard_normal((2, OUTPUTS))
     setting = {"step": 0.02, "method": method, "rtol": 0.5, "budget": 1e7, **recipe}
     run = rs.descend(problem, scheme, start=start, **setting)
-    singles = [
-        rs.descend(alone(problem, number), scheme, start=start[:, number], **setting)
-        for number in range(OUTPUTS)
-    ]
+    singles = [rs.descend(alone(problem, j), scheme, start=start[:, j], **setting) for j in range(OUTPUTS)]
     epochs = [[1, 3], [5, np.inf]]
-    for question in ("iterate", "iterate_error", "training_loss_error"):
-        agree(getattr(run, question)(epochs), [getattr(single, question)(epochs) for single in singles], 1e-9)
-    agree(run.risk(epochs).error, [single.risk(epochs).error for single in singles], 1e-9)
+    asked = ("iterate", "iterate_error", "training_loss_error")
+    same(run, singles, [lambda run, name=name: getattr(run, name)(epochs) for name in asked], 1e-9)
+    same(run, singles, [lambda run: run.risk(epochs).error], 1e-9)
     assert run.iterate_error(3).min() > 0
     assert run.limit().error.shape == (OUTPUTS,)
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("scheme", "recipe"), [pair for pair in PAIRS if pair[1] != "diverging"][::3])
-def test_the_risk_of_schemes_and_recipes(scheme, recipe):
-    run, singles = both(scheme, recipe)
-    epochs = [2, 3] if recipe == "schedule" else [2, np.inf]
-    found, expected = run.risk(epochs), [single.risk(epochs) for single in singles]
-    for part in ("total", "bias", "variance", "error"):
-        agree(getattr(found, part), [getattr(one, part) for one in expected], 1e-9)
-    assert str(found).startswith("Risk(shape=(2, 3), total from ")
-
-
-def asked(question):
-    """A question to be put to runs of some schemes, since its answers are those of the outputs by construction."""
-    pairs = [
+@pytest.mark.parametrize(
+    ("scheme", "recipe"),
+    [
         ("reshuffling", "plain"), ("cyclic", "momentum"), ("shuffled once", "penalty"), ("stages", "plain"),
         ("with replacement", "unpenalized"), ("reshuffling", "EMA"),
-    ]  # fmt: skip
-    return pytest.mark.parametrize(("scheme", "recipe"), pairs)(question)
-
-
-@asked
-def test_the_spread_of_runs(scheme, recipe):
+    ],
+)  # fmt: skip
+def test_spreads_limits_and_best_epochs(scheme, recipe):
     run, singles = both(scheme, recipe)
-    for given in (False, True):
-        expected = [single.expected_risk([1, 2], given_responses=given).total for single in singles]
-        agree(run.expected_risk([1, 2], given_responses=given).total, expected)
-    new, found = np.eye(run.problem.p)[:2], run.covariance([1, 2])
-    expected = [single.covariance([1, 2]) for single in singles]
-    for part in ("matrix", "trace", "standard_deviations", "error"):
-        agree(getattr(found, part), [getattr(one, part) for one in expected])
-    agree(found.deviation(new), [one.deviation(new) for one in expected])
-    agree(found.deviation_error(new), [one.deviation_error(new) for one in expected])
-    answers = run.predict(new, [1, 2], return_std=True)
-    for number, answer in enumerate(answers):
-        agree(answer, [single.predict(new, [1, 2], return_std=True)[number] for single in singles])
-    assert found.factor.shape[-1] == OUTPUTS
-    assert str(found).startswith("ParameterCovariance(shape=(2, 4, 4, 3)")
-
-
-@asked
-def test_the_end_and_the_best_epoch(scheme, recipe):
-    run, singles = both(scheme, recipe)
-    limit, limits = run.limit(), [single.limit() for single in singles]
-    agree(limit.parameters, [one.parameters for one in limits])
-    agree(limit.training_loss, [one.training_loss for one in limits])
-    agree(limit.risk.total, [one.risk.total for one in limits])
-    beside, besides = run.compare_limit(), [single.compare_limit() for single in singles]
-    agree(beside.difference, [one.difference for one in besides])
-    agree(beside.distance, [one.distance for one in besides])
-    best, bests = run.best_epoch(), [single.best_epoch() for single in singles]
-    agree(best.epoch, [one.epoch for one in bests])
-    agree(best.risk, [one.risk for one in bests])
+    new, when = np.eye(run.problem.p)[:2], [1, 2]
+    same(run, singles, [
+        lambda run: run.expected_risk(when).total,
+        lambda run: run.expected_risk(when, given_responses=True).total,
+        lambda run: run.covariance(when).matrix,
+        lambda run: run.covariance(when).trace,
+        lambda run: run.covariance(when).standard_deviations,
+        lambda run: run.covariance(when).error,
+        lambda run: run.covariance(when).deviation(new),
+        lambda run: run.covariance(when).deviation_error(new),
+        lambda run: run.predict(new, when, return_std=True)[0],
+        lambda run: run.predict(new, when, return_std=True)[1],
+        lambda run: run.limit().parameters,
+        lambda run: run.limit().training_loss,
+        lambda run: run.limit().risk.total,
+        lambda run: run.compare_limit().difference,
+        lambda run: run.compare_limit().distance,
+        lambda run: run.best_epoch().epoch,
+        lambda run: run.best_epoch().risk,
+    ])  # fmt: skip
+    assert run.covariance(when).factor.shape[-1] == OUTPUTS
     assert run.stability().rate == pytest.approx(singles[0].stability().rate, rel=1e-10)
     assert run.mean_square_stability().converges == singles[0].mean_square_stability().converges
-    for answer, words in (
-        (limit, "Limit(converges=True, outputs=3)"),
-        (beside, "outputs=3"),
-        (best, "outputs=3"),
-    ):
-        assert words in str(answer)
+    words = {
+        "ParameterCovariance(shape=(2, 4, 4, 3)": run.covariance(when),
+        "Limit(converges=True, outputs=3)": run.limit(),
+        "LimitComparison(outputs=3": run.compare_limit(),
+        "BestEpoch(outputs=3": run.best_epoch(),
+    }
+    assert all(word.partition("(")[2] in str(answer) for word, answer in words.items())
 
 
 def test_the_interval_of_two_batches_and_gradient_flow():
     problem = posed()
-    run = rs.descend(problem, rs.RandomReshuffling(batches=2), step=0.1)
-    flow = rs.gradient_flow(problem)
     singles = [alone(problem, number) for number in range(OUTPUTS)]
-    intervals = [
-        rs.descend(one, rs.RandomReshuffling(batches=2), step=0.1).risk_interval([1, 5]) for one in singles
-    ]
-    agree(run.risk_interval([1, 5]).upper, [one.upper for one in intervals])
-    flows = [rs.gradient_flow(one) for one in singles]
-    agree(flow.iterate([0.5, np.inf]), [one.iterate([0.5, np.inf]) for one in flows])
-    agree(flow.training_loss(0.5), [one.training_loss(0.5) for one in flows])
-    agree(flow.risk(0.5).total, [one.risk(0.5).total for one in flows])
-    agree(flow.limit().parameters, [one.limit().parameters for one in flows])
+    two = {"scheme": rs.RandomReshuffling(batches=2), "step": 0.1}
+    same(problem, singles, [
+        lambda problem: rs.descend(problem, **two).risk_interval([1, 5]).upper,
+        lambda problem: rs.gradient_flow(problem).iterate([0.5, np.inf]),
+        lambda problem: rs.gradient_flow(problem).training_loss(0.5),
+        lambda problem: rs.gradient_flow(problem).risk(0.5).total,
+        lambda problem: rs.gradient_flow(problem).limit().parameters,
+    ])  # fmt: skip
 
 
 def test_simulated_runs_train_all_outputs_in_the_same_orders():
@@ -334,21 +320,17 @@ def test_numbers_of_outputs_that_there_are_not():
     ("n", "p", "rank"), [(4, 4, 4), (5, 4, 4), (6, 9, 2), (12, 4, 2), (4, 4, 3), (3, 1, 1)]
 )
 def test_features_of_any_shape_and_rank(n, p, rank):
-    rng = np.random.default_rng(n * p)
+    rng, when = np.random.default_rng(n * p), [1, 7, np.inf]
     X = rng.standard_normal((n, rank)) @ rng.standard_normal((rank, p))
     Y = np.column_stack([rng.standard_normal(n), X[:, 0], np.zeros(n)])
     for scheme in (rs.FullBatch(), rs.RandomReshuffling(batches=2), rs.Cyclic(batches=2)):
         for recipe in ({}, {"penalty": 0.1, "unpenalized": [0]}):
-            run = rs.descend(rs.LeastSquares(X, Y), scheme, step=0.02, **recipe)
-            singles = [rs.descend(rs.LeastSquares(X, y), scheme, step=0.02, **recipe) for y in Y.T]
-            for question in ("iterate", "training_loss"):
-                answers = [getattr(single, question)([1, 7, np.inf]) for single in singles]
-                agree(getattr(run, question)([1, 7, np.inf]), answers, 1e-9)
-            agree(
-                run.compare_limit().difference,
-                [single.compare_limit().difference for single in singles],
-                1e-9,
-            )
+            runs = [rs.descend(rs.LeastSquares(X, y), scheme, step=0.02, **recipe) for y in (Y, *Y.T)]
+            same(runs[0], runs[1:], [
+                lambda run: run.iterate(when),
+                lambda run: run.training_loss(when),
+                lambda run: run.compare_limit().difference,
+            ], 1e-9)  # fmt: skip
 
 
 @pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}], ids=str)
@@ -379,28 +361,16 @@ def test_features_in_chunks(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("scheme", "recipe"),
-    [
-        (rs.RandomReshuffling(batches=2), {}),
-        (rs.Cyclic(batches=2), {"momentum": 0.5}),
-        (rs.Cyclic(batches=2), {"penalty": 0.1}),
-    ],
-    ids=str,
-)
-def test_thresholds_know_nothing_of_the_responses(scheme, recipe):
-    problem = posed(6, 2)
+@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}, {"penalty": 0.1}], ids=str)
+def test_thresholds_and_epochs_know_nothing_of_the_responses(recipe):
+    problem, scheme = posed(6, 2), rs.Cyclic(batches=2) if recipe else rs.RandomReshuffling(batches=2)
+    single = alone(problem, 1)
     for mean_square in (False, True):
-        found, expected = (
-            rs.critical_step(one, scheme, mean_square=mean_square, **recipe)
-            for one in (problem, alone(problem, 1))
-        )
-        assert found == pytest.approx(expected, rel=1e-6)
-
-
-def test_the_epoch_is_that_of_all_outputs():
-    problem = posed()
-    run = rs.descend(problem, rs.RandomReshuffling(batches=2), step=0.1)
-    assert run.output(2).epoch.mean is run.epoch.mean
-    single = rs.descend(alone(problem, 2), rs.RandomReshuffling(batches=2), step=0.1)
-    np.testing.assert_allclose(run.epoch.Z, single.epoch.Z, atol=1e-14)
+        steps = [
+            rs.critical_step(one, scheme, mean_square=mean_square, **recipe) for one in (problem, single)
+        ]
+        assert steps[0] == pytest.approx(steps[1], rel=1e-6)
+    if not recipe:
+        run, other = (rs.descend(one, scheme, step=0.1) for one in (problem, single))
+        assert run.output(1).epoch.mean is run.epoch.mean
+        np.testing.assert_allclose(run.epoch.Z, other.epoch.Z, atol=1e-14)

@@ -132,7 +132,7 @@ def test_critical_steps(mean_square):
     # 1 + m - (1 + m) s and whose determinant is m - m s; an eigenvalue is -1 where 1 + both is zero.
     for momentum in (0.3, 0.9):
         recipe = {"momentum": momentum, "nesterov": True, "mean_square": mean_square}
-        found = rs.critical_step(rs.LeastSquares([[1.0]], [1.0]), rs.FullBatch(), **recipe, mean_square=False)
+        found = rs.critical_step(rs.LeastSquares([[1.0]], [1.0]), rs.FullBatch(), **recipe)
         assert found == pytest.approx((2 + 2 * momentum) / (1 + 2 * momentum), rel=1e-8)
 
 
@@ -359,7 +359,7 @@ def test_what_is_refused(recipe, message):
     for ask in (
         lambda: rs.descend(problem, rs.FullBatch(), 0.1, **recipe),
         lambda: rs.simulate(problem, rs.FullBatch(), 0.1, epochs=1, runs=4, **recipe),
-        lambda: rs.critical_step(problem, rs.FullBatch(), **recipe, mean_square=False),
+        lambda: rs.critical_step(problem, rs.FullBatch(), **recipe),
     ):
         with pytest.raises(ValueError, match=message):
             ask()

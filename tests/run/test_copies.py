@@ -13,6 +13,7 @@ from reshuffle import schemes
 MADE_OTHERWISE = {
     rs.FullBatch: rs.FullBatch,
     rs.GroupReshuffling: lambda: rs.GroupReshuffling(2, batch_size=2),
+    rs.LocalDescent: lambda: rs.LocalDescent(clients=2, local_steps=3),
     rs.PoissonSampling: lambda: rs.PoissonSampling(0.5, gradient_noise=0.1),
     rs.WeightedSampling: lambda: rs.WeightedSampling(np.arange(1, 9), batch_size=4),
     rs.Stages: lambda: rs.Stages(

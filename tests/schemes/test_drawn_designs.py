@@ -1,7 +1,7 @@
-"""Poisson and weighted sampling, and gradient noise: against the enumeration of all draws, and by their ends."""
+"""Steps that draw their rows: against the enumeration of all draws, by simulation, and by their ends."""
 
 import math
-from itertools import permutations, product
+from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
@@ -29,7 +29,17 @@ def weighted_epochs(weights, sizes):
     return [list(visits) for visits in product(*draws)]
 
 
+def subset_epochs(n, sizes):
+    """Every choice of a subset for every step."""
+    draws = [[(list(rows), size) for rows in combinations(range(n), size)] for size in sizes]
+    return [list(visits) for visits in product(*draws)]
+
+
 DRAWN = {
+    "subsets": (4, rs.SampleSubsets(batch_size=2), subset_epochs(4, [2, 2])),
+    "subsets, ragged": (5, rs.SampleSubsets(batch_size=3), subset_epochs(5, [3, 2])),
+    "subsets, last of one": (3, rs.SampleSubsets(batch_size=2), subset_epochs(3, [2, 1])),
+    "subsets, dropped": (5, rs.SampleSubsets(batch_size=3, drop_last=True), subset_epochs(5, [3])),
     "rare": (3, rs.PoissonSampling(1 / 3, steps=2), poisson_epochs(3, 1, 2, "equal")),
     "frequent, own": (3, rs.PoissonSampling(2 / 3, steps=2, normalize="own"), poisson_epochs(3, 2, 2, "own")),
     "rare, own": (4, rs.PoissonSampling(1 / 3, steps=1, normalize="own"), poisson_epochs(4, 1, 1, "own")),
@@ -53,7 +63,7 @@ def test_means_and_second_moments_are_those_of_all_draws(name, p, recipe):
     check_covariance(tiny, scheme, epochs, True, RECIPES[recipe], count)
 
 
-@pytest.mark.parametrize("name", ["rare", "frequent, own", "weighted"])
+@pytest.mark.parametrize("name", ["rare", "frequent, own", "weighted", "subsets, ragged"])
 def test_limits_and_critical_steps_are_those_of_all_draws(name):
     n, scheme, epochs = DRAWN[name]
     tiny = case(n, 2, 1, covariance="identity")
@@ -132,7 +142,7 @@ def test_gradient_noise_in_the_limit_of_the_full_batch():
 
 @pytest.mark.parametrize("scheme", [
     rs.PoissonSampling(0.1), rs.PoissonSampling(0.1, normalize="own"), rs.PoissonSampling(0.2, gradient_noise=0.3),
-    rs.WeightedSampling(np.arange(1, 21), batch_size=4),
+    rs.WeightedSampling(np.arange(1, 21), batch_size=4), rs.SampleSubsets(batch_size=8),
     rs.Stages([
         (3, rs.PoissonSampling(0.1, gradient_noise=0.5)),
         (None, rs.WeightedSampling(np.arange(1, 21), batch_size=8)),
@@ -153,8 +163,13 @@ def test_their_ends_are_other_schemes():
     def total(scheme):
         return rs.descend(problem, scheme, 0.1, momentum=0.2).expected_risk([1, 5, math.inf]).total
 
-    close(total(rs.PoissonSampling(1)), total(rs.FullBatch()))
-    close(total(rs.PoissonSampling(1, normalize="own", steps=1)), total(rs.FullBatch()))
+    for all_rows in (
+        rs.PoissonSampling(1), rs.PoissonSampling(1, normalize="own", steps=1),
+        rs.SampleSubsets(batch_size=8), rs.SampleSubsets(batch_size=9),
+    ):  # fmt: skip
+        close(total(all_rows), total(rs.FullBatch()))
+    close(total(rs.SampleSubsets(batch_size=1)), total(rs.SampleWithReplacement(batch_size=1)))
+    assert rs.descend(rs.gaussian(1, 2), rs.SampleSubsets(batch_size=1), 0.1).expected_risk(3).spread == 0
     close(total(rs.WeightedSampling([3.0] * 8, batch_size=3)), total(rs.SampleWithReplacement(batch_size=3)))
     almost = 1.0 + 1e-13 * np.arange(8)
     close(
@@ -216,6 +231,9 @@ def test_bad_settings_are_refused():
         rs.PoissonSampling(0.5, normalize="drawn")
     with pytest.raises(ValueError, match="gradient_noise must be"):
         rs.PoissonSampling(0.5, gradient_noise=-1)
+    for size in (0, None, 2.5):
+        with pytest.raises(ValueError, match="batch_size"):
+            rs.SampleSubsets(batch_size=size)
     for weights in ([], [[1.0]], [1.0, 0.0], [1.0, -2.0]):
         with pytest.raises(ValueError, match="weights must be"):
             rs.WeightedSampling(weights, batch_size=2)

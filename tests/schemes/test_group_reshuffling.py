@@ -29,28 +29,46 @@ def all_orders(X, rows, sizes, divisors, step):
     return A_mean / count, N_mean / count
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sizes", "divisors"),
-    [
-        ({"batches": 1}, [6], [12]),
-        ({"batches": 2}, [3, 3], [6, 6]),
-        ({"batches": 3}, [2, 2, 2], [4, 4, 4]),
-        ({"batch_size": 4}, [4, 2], [8, 4]),
-        ({"batch_size": 4, "normalize": "equal"}, [4, 2], [6, 6]),
-        ({"batch_size": 4, "drop_last": True}, [4], [8]),
-    ],
-)
-@pytest.mark.parametrize("p", [4, 14])
-def test_few_batches_equal_the_enumeration_of_all_orders(arguments, sizes, divisors, p):
-    tiny = case(12, p, 1)
-    A, N = all_orders(tiny.problem.X, 2, sizes, divisors, STEP)
-    run = rs.descend(tiny.problem, rs.GroupReshuffling(2, **arguments), STEP, start=tiny.start)
+CUTS = [
+    ({"batches": 1}, [6], [6]),
+    ({"batches": 2}, [3, 3], [3, 3]),
+    ({"batches": 3}, [2, 2, 2], [2, 2, 2]),
+    ({"batch_size": 4}, [4, 2], [4, 2]),
+    ({"batch_size": 4, "normalize": "equal"}, [4, 2], [3, 3]),
+    ({"batch_size": 4, "drop_last": True}, [4], [4]),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sizes", "divisors"), CUTS)
+@pytest.mark.parametrize(("p", "rows"), [(4, 2), (14, 2), (1, 4), (2, 4)])
+def test_few_batches_equal_the_enumeration_of_all_orders(arguments, sizes, divisors, p, rows):
+    """Samples of more rows than columns are kept as triangles."""
+    n = 6 * rows
+    tiny = case(n, p, 1)
+    A, N = all_orders(tiny.problem.X, rows, sizes, [rows * divisor for divisor in divisors], STEP)
+    run = rs.descend(tiny.problem, rs.GroupReshuffling(rows, **arguments), STEP, start=tiny.start)
     assert run.epoch.method == "exact"
     close(run.epoch.matrix, A)
-    close(len(sizes) * STEP / 12 * run.epoch.modified_features.T, N)
-    close(run.iterate(2), A @ (A @ tiny.start + N @ tiny.problem.y) + N @ tiny.problem.y)
-    rows = tiny.problem.X[2:4].T
-    close(run.epoch.modifier(1) @ rows, run.epoch.modified_features[2:4].T)
+    close(len(sizes) * STEP / n * run.epoch.modified_features.T, N)
+    expected = A @ (A @ tiny.start + N @ tiny.problem.y) + N @ tiny.problem.y
+    close(run.iterate(2), expected)
+    sample = tiny.problem.X[rows : 2 * rows].T
+    close(run.epoch.modifier(1) @ sample, run.epoch.modified_features[rows : 2 * rows].T)
+    twice = rs.LeastSquares(tiny.problem.X, np.column_stack([tiny.problem.y] * 2))
+    both = rs.descend(twice, rs.GroupReshuffling(rows, **arguments), STEP, start=tiny.start)
+    close(both.iterate(2), np.column_stack([expected] * 2))
+
+
+@pytest.mark.parametrize("rows", [2, 4])
+def test_four_batches_and_drawn_orders_are_within_their_error(rows):
+    problem = case(6 * rows, 2, 1).problem
+    for batches, sizes, method in ((4, [2, 2, 1, 1], "auto"), (3, [2, 2, 2], "sampling")):
+        A, N = all_orders(problem.X, rows, sizes, [rows * size for size in sizes], STEP)
+        scheme = rs.GroupReshuffling(rows, batches=batches)
+        run = rs.descend(problem, scheme, step=STEP, method=method)
+        assert 0 < run.iterate_error(2) < 0.1
+        off = run.iterate(2) - (A @ (N @ problem.y) + N @ problem.y)
+        assert np.abs(off).max() <= run.iterate_error(2)
 
 
 def test_five_samples_one_by_one_are_within_their_error():
@@ -175,3 +193,24 @@ def test_leaving_out_a_sample_leaves_out_all_of_its_rows():
         rs.descend(rs.LeastSquares(X, y), rs.GroupReshuffling(8, batch_size=1), 0.1).leave_one_out(1)
     many = rs.descend(rs.gaussian(60, 2, seed=0), rs.GroupReshuffling(2, batch_size=4), 0.1, method="cavity")
     assert many.leave_one_out(1).method == "cavity"
+
+
+@pytest.mark.parametrize("cut", [{"batches": 1}, {"batch_size": 1}], ids=str)
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_samples_are_left_out_whole_where_batches_are_an_equivalent_scheme(cut, momentum):
+    problem, scheme, epochs = case(12, 2, 1).problem, rs.GroupReshuffling(4, **cut), [1, 3]
+    found = rs.descend(problem, scheme, STEP, momentum=momentum).leave_one_out(epochs)
+    for members in (slice(0, 4), slice(4, 8), slice(8, 12)):
+        X, y = problem.X.copy(), problem.y.copy()
+        X[members], y[members] = 0.0, 0.0
+        run = rs.descend(rs.LeastSquares(X, y), scheme, STEP, momentum=momentum)
+        close(found.residuals[:, members], problem.y[members] - run.iterate(epochs) @ problem.X[members].T)
+
+
+@pytest.mark.parametrize(
+    ("rows", "cut"), [(2, {"batches": 1}), (4, {"batch_size": 3}), (4, {"batch_size": 2, "drop_last": True})]
+)
+def test_the_critical_step_of_one_batch_of_samples_is_that_of_all_rows(rows, cut):
+    problem = case(12, 2, 1).problem
+    found = rs.critical_step(problem, rs.GroupReshuffling(rows, **cut), mean_square=False)
+    close(found, 2 / np.linalg.eigvalsh(problem.X.T @ problem.X / 12).max())

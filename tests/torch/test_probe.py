@@ -198,3 +198,19 @@ def test_classes_need_their_number_in_a_recipe():
     optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.1)
     with pytest.raises(ValueError, match="outputs must be given"):
         recipe(optimizer, DataLoader(data(), batch_size=8))
+
+
+def test_a_probe_plans_by_accuracy():
+    loader = DataLoader(data(n=60), batch_size=8)
+    made = probe(backbone(), loader)
+    plan = made.plan(batch_sizes=[10, 60], epochs=50)
+    assert plan.problem is made.problem
+    assert 0 < plan.accuracy <= 1
+    assert plan.accuracy == rs.plan(made.problem, batch_sizes=[10, 60], epochs=50).by_accuracy().accuracy
+    fresh = made.rows(DataLoader(data(n=300, seed=7), batch_size=300))
+    held_out = (fresh[0] @ plan.run.iterate(plan.best.epochs)).argmax(axis=1) == fresh[1]
+    error = np.hypot(plan.classification.standard_error, held_out.std() / np.sqrt(300))
+    assert abs(plan.accuracy - held_out.mean()) < 3 * error
+    inputs, labels = data().tensors
+    numbers = probe(backbone(), DataLoader(TensorDataset(inputs, labels / 2), 8))
+    assert numbers.plan(batch_sizes=[30], epochs=5).classes is None

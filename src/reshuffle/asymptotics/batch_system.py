@@ -19,21 +19,11 @@ from reshuffle.free.solver import RationalR, inverse
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """The embedding of the vectors of one inner type in one outer type.
-
-    Attributes
-    ----------
-    outer : int
-        The outer type.
-    embedding : (outer sizes, inner sizes)
-        The component of each vector there.
-    weight : float
-        The factor that makes summing over b the adjoint of restricting to the subsets without b.
-    """
+    """The embedding of the vectors of one inner type in one outer type."""
 
     outer: int
-    embedding: FloatArray
-    weight: float
+    embedding: FloatArray  # the component of each vector there, (outer sizes, inner sizes)
+    weight: float  # makes summing over b the adjoint of restricting to the subsets without b
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +42,6 @@ class SubsetSymmetry:
     Types: those of all B batches (`sizes`) and of the B - 1 batches other than a given one
     (`inner_sizes`). A vector on the subsets without b, of inner type k and size i, has the squared
     components (B - k - i) / (B - 2k) and (i - k) / (B - 2k) in the outer types k and k + 1.
-
-    Parameters
-    ----------
-    batches : int
-        B >= 1.
     """
 
     batches: int
@@ -188,18 +173,8 @@ class TwoTerms:
 class SymmetricBlocks:
     """Packing, spreading and restriction of symmetric matrices on the subsets without a batch.
 
-    Parameters
-    ----------
-    batches : int
-
-    Attributes
-    ----------
-    symmetry : SubsetSymmetry
-    outer : for each type of all subsets, its rows
-    size : the number of all these rows
-    triangles : for each inner type, the rows and columns on and above the diagonal
-    unknowns : the number of entries that determine the inner blocks
-    indices : for each inner type, the unknown that fills each entry
+    `outer` has the rows of each type of all subsets, `size` in number, and `triangles` the rows and columns on and
+    above the diagonal of each inner type. They hold the `unknowns`; `indices` tells which of them fills each entry.
     """
 
     def __init__(self, batches: int):
@@ -207,18 +182,13 @@ class SymmetricBlocks:
         self.outer = _consecutive([len(sizes) for sizes in self.symmetry.sizes])
         self.size = self.outer[-1].stop
         self.triangles = [np.triu_indices(len(sizes)) for sizes in self.symmetry.inner_sizes]
-        self.unknowns = sum(len(rows) for rows, _ in self.triangles)
-        self.indices = self._layout()
-
-    def _layout(self) -> list[IntArray]:
-        """For each inner type, the unknown that fills each entry."""
-        indices, start = [], 0
+        self.indices: list[IntArray] = []
+        self.unknowns = 0
         for sizes, (rows, columns) in zip(self.symmetry.inner_sizes, self.triangles, strict=True):
             index = np.zeros((len(sizes), len(sizes)), dtype=np.int64)
-            index[rows, columns] = index[columns, rows] = start + np.arange(len(rows))
-            indices.append(index)
-            start += len(rows)
-        return indices
+            index[rows, columns] = index[columns, rows] = self.unknowns + np.arange(len(rows))
+            self.indices.append(index)
+            self.unknowns += len(rows)
 
     def spread(self, inner: Sequence[Any]) -> Blocks:
         """Sum over b of a matrix on the subsets without b, in the outer types."""
@@ -280,12 +250,8 @@ class SymmetricBlocks:
         inner, outer, restricting, spreading = (column[meets] for column in found)
         return inner, outer, restricting, spreading
 
-    def unpack(self, vector: Complex) -> Blocks:
-        """The blocks of H, one for each inner type, from vectors (..., unknowns)."""
-        return [vector[..., index] for index in self.indices]
-
     def pack(self, blocks: Sequence[Complex]) -> Complex:
-        """The inverse of `unpack`."""
+        """The vectors (..., unknowns) of symmetric blocks, one for each inner type."""
         pieces = [
             block[..., rows, columns] for block, (rows, columns) in zip(blocks, self.triangles, strict=True)
         ]
@@ -362,27 +328,13 @@ _MOST_DIRECT = 500
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """One evaluation of the map.
+    """One evaluation of the map at several points."""
 
-    Attributes
-    ----------
-    mean : for each type (points, sizes, sizes)
-        The mean of G over the spectrum of Sigma.
-    image : (points, unknowns)
-        The next unknowns.
-    blocks : for each type (points, eigenvalues, sizes, sizes)
-        G at each eigenvalue of Sigma.
-    restricted : for each inner type (points, sizes, sizes)
-        The mean of lambda G, on the subsets without a given batch.
-    factors : for each inner type
-        beta (1 - c g beta)^-1, which tangents need.
-    """
-
-    mean: Blocks
-    image: Complex
-    blocks: Blocks
-    restricted: Blocks
-    factors: Blocks
+    mean: Blocks  # the mean of G over the spectrum of Sigma, for each type (points, sizes, sizes)
+    image: Complex  # the next unknowns, (points, unknowns)
+    blocks: Blocks  # G at each eigenvalue of Sigma, for each type (points, eigenvalues, sizes, sizes)
+    restricted: Blocks  # the mean of lambda G on the subsets without a given batch, (points, sizes, sizes)
+    factors: Blocks  # beta (1 - c g beta)^-1, which tangents need
 
     @cached_property
     def resolvent(self) -> Complex:
@@ -454,7 +406,11 @@ class BatchSystem(SymmetricBlocks):
         # What z multiplies.
         self.direction = np.zeros((self.size, self.size))
         self.direction[0, 0] = 1.0
-        self.constant = self._constant()
+        self.constant = np.zeros((self.size, self.size))
+        self.constant[0, 0] = 1.0
+        ones = [one.real for one in self.spread(self.symmetry.coefficients)]
+        for where, pairing, one in zip(self.outer, self.symmetry.pairing, ones, strict=True):
+            self.constant[where, where] += pairing - one
         largest = float(eigenvalues.max())
         self.unit = 1.0 if plain else min(1.0, alpha * largest * (1 + aspect**0.5) ** 2)
         squares = (1 - alpha * eigenvalues / batches) ** 2 + alpha**2 * eigenvalues**2 * aspect / batches
@@ -499,14 +455,6 @@ class BatchSystem(SymmetricBlocks):
         coefficients = [inner.T @ first @ inner, *others]
         self.transforms = [RationalR(block.astype(complex), r) for block in coefficients]
         self.modifier = inner.T @ self.symmetry.modifier
-
-    def _constant(self) -> FloatArray:
-        total = np.zeros((self.size, self.size))
-        total[0, 0] = 1.0
-        ones = [one.real for one in self.spread(self.symmetry.coefficients)]
-        for where, pairing, one in zip(self.outer, self.symmetry.pairing, ones, strict=True):
-            total[where, where] += pairing - one
-        return total
 
     def base(self, z: Complex, height: Complex) -> Complex:
         """The base z e_0 e_0' + i height - offset, (points, k, k), for z in units of `unit`."""

@@ -34,14 +34,9 @@ _ROUNDS = 4
 
 
 class Parts(NamedTuple):
-    """Bias and variance, at signal and noise one, after each of some epochs and for each of some steps.
+    """Bias and variance (m, k) at signal and noise one, for steps `alphas` (m,) after `epochs` (k,).
 
-    Attributes
-    ----------
-    alphas : (m,)
-    epochs : (k,)
-    bias, variance : (m, k)
-        The bias with the cross term and what is frozen.
+    The bias has the cross term and what is frozen.
     """
 
     alphas: FloatArray

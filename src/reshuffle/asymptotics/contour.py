@@ -120,13 +120,9 @@ _ENTRIES = 3_000_000
 
 
 class PairTables(NamedTuple):
-    """Transforms at pairs of the n points of the upper half of a contour.
+    """tau(R Sigma R' M) and tau(R Sigma R' S), both (n, 2n), M the noise and S the squared signal.
 
-    Attributes
-    ----------
-    noise, signal : (n, 2n)
-        tau(R Sigma R' M) and tau(R Sigma R' S), R = (z - alpha Z)^-1 at a point of the upper half and R' at one of
-        the whole contour, M the noise and S the squared signal.
+    R = (z - alpha Z)^-1 is taken at the n points of the upper half of a contour, and R' at all of it.
     """
 
     noise: Complex
@@ -138,16 +134,9 @@ class TwoResolvents:
     """The pair transforms tau((z - alpha Z)^-1 Sigma (z' - alpha Z)^-1 Q), Q the noise or the signal.
 
     The block matrix [[A(z), -E (x) Sigma], [0, A(z')]] has A(z)^-1 E Sigma A(z')^-1 as the corner of its inverse,
-    and is a linearization like A itself. Its fixed point is triangular: given the solutions at z and z', the corner
-    solves one small linear system.
-
-    Parameters
-    ----------
-    system : BatchSystem
-    state : State
-        Evaluated at the solutions of the upper half of a contour.
-    source : (m,)
-        S at each eigenvalue of Sigma; 1 for a signal that knows no direction.
+    and is a linearization like A itself. Its fixed point is triangular: given the solutions at z and z', the
+    corner solves one small linear system. `state` is evaluated at the solutions of the upper half of a contour;
+    `source` (m,) is S at each eigenvalue of Sigma.
     """
 
     system: BatchSystem
@@ -285,15 +274,9 @@ class SpectralRisk:
         variance = aspect oint oint drift(z) drift(z') tau(R Sigma R' M);
 
     with Sigma = s I, or S = I in the bias, one integral is enough. The null space of X has its own part, for
-    decay(0) = 1: what is frozen, and how it meets the rest.
-
-    Parameters
-    ----------
-    law : EpochLaw
-    contour : Contour
-        Around the continuous spectrum; both functions are analytic inside.
-    holds_zero : bool, optional
-        True if the contour encloses zero too; by default, if the spectrum reaches below it.
+    decay(0) = 1: what is frozen, and how it meets the rest. Both functions are analytic inside the contour, which
+    goes around the continuous spectrum; `holds_zero` if it encloses zero too (by default, if the spectrum reaches
+    below it).
     """
 
     law: EpochLaw
@@ -382,14 +365,9 @@ class SpectralRisk:
         return np.asarray(2 * self.contour.weights * (upper @ circle.weights + lower @ circle.weights.conj()))
 
     @property
-    def frozen(self) -> float:
-        """The risk of what is never learned. A contour that holds zero too has it among the bias."""
-        return self.law.frozen[1]
-
-    @property
     def counted_twice(self) -> float:
         """The frozen risk if the contour encloses zero, where the bias contains it already; else 0."""
-        return self.frozen if self._holds_zero else 0.0
+        return self.law.frozen[1] if self._holds_zero else 0.0
 
     @cached_property
     def variance(self) -> Forms:

@@ -146,21 +146,8 @@ def outer_ends(
 
     Outside the spectrum the unknowns H(z) are real. At the end e that is approached they turn like a square root,
     and far away they fall like 1/z: dH/dz is about (z - e)^(-1/2) (z - a)^(-3/2), with a the other end, and the
-    change of its logarithm from step to step tells how far e is. An atom at zero is no end: H has no pole there.
-
-    Parameters
-    ----------
-    system : BatchSystem
-    atom : bool
-        True if there is an atom at zero.
-    high : float, optional
-        The highest point, if it is known.
-    at_threshold : bool
-        True near a critical alpha, where the equations are ill-conditioned.
-
-    Returns
-    -------
-    low, high : float
+    change of its logarithm from step to step tells how far e is. An `atom` at zero is no end: H has no pole there.
+    `high` may be known; `at_threshold` is true near a critical alpha, where the equations are ill-conditioned.
 
     >>> import numpy as np
     >>> low, high = outer_ends(BatchSystem(0.25, 0.4, 1, np.ones(1), np.ones(1)), atom=False)
@@ -185,16 +172,7 @@ def leaving_alpha(system: BatchSystem, edge: float, full_batch: float, stride: f
 
     The real solution at z = edge is followed in alpha instead of z, and turns where the spectrum arrives. At
     2B/lambda, lambda the largest eigenvalue of Sigma, it leaves (0, 2) with few parameters, and earlier with more.
-
-    Parameters
-    ----------
-    system : BatchSystem
-        A plain one.
-    edge : float
-    full_batch : float
-        The critical alpha of full batch.
-    stride : float
-        The largest ratio of neighbouring steps.
+    The system is a plain one, `full_batch` the critical alpha of full batch, `stride` the largest ratio of steps.
 
     >>> import numpy as np
     >>> round(leaving_alpha(BatchSystem(0.25, 1.0, 1, np.ones(1), np.ones(1), plain=True), 2.0, 8 / 9, 1.1), 12)
@@ -268,26 +246,14 @@ def _from_outside(system: BatchSystem, start: float, other: float | None, atom: 
 
 @dataclass(frozen=True, eq=False)
 class _Solved:
-    """The solution at a real place, and how it moves.
+    """The solution at a real place, and how it moves."""
 
-    Attributes
-    ----------
-    unknowns, slope : (1, unknowns)
-        H, and dH/dz.
-    first : (eigenvalues, sizes, sizes)
-        The first block of G at each eigenvalue of Sigma.
-    falls : bool
-        True if dG/dz is negative: outside of the spectrum it is minus an integral of squares.
-    trace, fall : float
-        The Cauchy transform of the law, and its derivative.
-    """
-
-    unknowns: Complex
-    slope: Complex
-    first: FloatArray
-    falls: bool
-    trace: float
-    fall: float
+    unknowns: Complex  # H, (1, unknowns)
+    slope: Complex  # dH/dz, or dH/dalpha
+    first: FloatArray  # the first block of G at each eigenvalue of Sigma, (eigenvalues, sizes, sizes)
+    falls: bool  # dG/dz is negative: outside of the spectrum it is minus an integral of squares
+    trace: float  # the Cauchy transform of the law
+    fall: float  # its derivative
 
 
 def _falls(matrices: FloatArray) -> bool:
@@ -536,13 +502,8 @@ def intervals(
 ) -> tuple[tuple[float, float], ...]:
     """The intervals of a spectrum between its ends low > 0 and high, but for gaps too narrow to be seen.
 
-    Parameters
-    ----------
-    system : BatchSystem
-    looking : BatchSystem
-        A cheaper one with its gaps at nearly the same places: gaps are located there, and their ends computed
-        by `system`.
-    low, high : float
+    `looking` is a cheaper system with its gaps at nearly the same places: gaps are located there, and their ends
+    computed by `system`.
     """
     found = [gap(system, *dip) for dip in dips(looking, low, high)]
     ends = [low, *(end for ends in found if ends is not None for end in ends), high]

@@ -30,13 +30,8 @@ _GAUSS = 1 / math.sqrt(3)
 class Modes:
     """Nodes with what they carry, all (k,).
 
-    Attributes
-    ----------
-    eigenvalues : (k,)
-    start : (k,)
-        Sums of lambda d_0: the risk of the start.
-    gain : (k,)
-        Sums of lambda^2: what the noise of a gradient adds to the risk, up to s^2 / m.
+    `start` has the sums of lambda d_0, the risk of the start; `gain` those of lambda^2, what the noise of a
+    gradient adds to the risk, up to s^2 / m.
     """
 
     eigenvalues: FloatArray
@@ -46,20 +41,11 @@ class Modes:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Eigenvalues in cells, from which the groupings are made; all arrays (k,), `moments` (2, 2, k).
+    """Eigenvalues in cells, from which the groupings are made.
 
-    Attributes
-    ----------
-    low, high : (k,)
-        The smallest and the largest eigenvalue of each cell.
-    moments : (2, 2, k)
-        For each of the two measures (start, gain) its sums over the cell of 1 and of lambda.
-    trace : float
-        The sum of all eigenvalues.
-    largest : float
-        The largest eigenvalue.
-    size : float
-        The number of eigenvalues.
+    `low` and `high` (k,) are the smallest and the largest of each cell, and `moments` (2, 2, k) has for each of
+    the measures (start, gain) its sums over the cell of 1 and of lambda; `trace`, `largest` and `size` are those
+    of all.
     """
 
     low: FloatArray
@@ -235,19 +221,6 @@ def _checked_laws(spectrum: PowerLaw, source: PowerLaw) -> PowerLaw:
     return spectrum
 
 
-def momentum(value: float) -> float:
-    """Return a number in [0, 1)."""
-    momentum = _arrays.nonnegative("momentum", value)
-    if momentum >= 1:
-        raise ValueError(f"momentum must lie in [0, 1), but it is {momentum:g}.")
-    return momentum
-
-
-def clock(steps: ArrayLike) -> FloatArray:
-    """Return whole numbers of steps >= 0 of any shape; infinity asks for the limit."""
-    return _arrays.epochs(steps, "steps")
-
-
 def schedule(step: ArrayLike, clock: FloatArray, momentum: float) -> FloatArray:
     """Return the steps as a vector: of one entry where all are the same."""
     schedule = np.atleast_1d(_arrays.real_array("step", step))
@@ -360,11 +333,6 @@ class FreshSamples:
         moving = self.gains > 0
         return coupled_rates(self.rates[moving], self.gains[moving], self.modes.start[moving])
 
-    @property
-    def frozen(self) -> float:
-        """The risk in nodes that no step moves; zero, since a null eigenvalue has no risk."""
-        return float(self.modes.start[self.gains == 0].sum())
-
     def risk(self, steps: FloatArray) -> FloatArray:
         """The expected risk after each of the given finite steps (t,)."""
         rates, start, noise = self._decomposition
@@ -375,7 +343,6 @@ class FreshSamples:
                 part = slice(begin, begin + height)
                 power, total = power_and_sum(rates, steps[part])
                 risk[part] = power @ start + self.noise**2 * (total @ noise)
-        risk += self.frozen
         return np.where(np.isnan(risk), np.inf, np.maximum(risk, 0.0))
 
 
@@ -398,11 +365,7 @@ class StepByStep:
 
     def risk(self, wanted: FloatArray) -> FloatArray:
         """The expected risk after each of the given steps (t,), whole numbers up to len(self.steps)."""
-        path = self.path(int(wanted.max(initial=0)))
-        return np.asarray(path[wanted.astype(int)])
-
-    def path(self, last: int) -> FloatArray:
-        """The expected risk after 0, 1, ..., `last` steps."""
+        last = int(wanted.max(initial=0))
         values, share = self.modes.eigenvalues, 1 / self.batch_size
         twice, injected = (1 + share) * values**2, share * self.modes.gain
         risks, crosses, squares = self.modes.start.copy(), np.zeros(len(values)), np.zeros(len(values))
@@ -426,7 +389,7 @@ class StepByStep:
                 if not math.isfinite(path[index + 1]):
                     path[index + 1 :] = math.inf
                     break
-        return path
+        return np.asarray(path[wanted.astype(int)])
 
 
 @dataclass(frozen=True)

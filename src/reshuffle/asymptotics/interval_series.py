@@ -38,18 +38,12 @@ class IntervalSeries:
     unit circle, which is the interval itself, and what is next to it; if the densities are square roots at the
     ends times something analytic, the series in 1/w converges on the circle too: a gap, or another singularity,
     lies there if its coefficients do not fall. They are Fourier coefficients of values on a circle outside. The
-    logarithm gives every part of a spectrum its own scale. An interval that starts at zero has none: t is z there.
+    logarithm gives every part of a spectrum its own scale. An interval that starts at zero has none: t is z there,
+    and the densities may be infinite at zero, like an inverse square root.
 
-    Attributes
-    ----------
-    low, high : float
-        With low = 0 the densities may be infinite there, like an inverse square root.
-    radius : float
-        The radius of the circle on which the coefficients were found.
-    coefficients : (rows, 2 degrees - 1)
-        Coefficients of powers of 1/w, from 1 - degrees on, of the transforms times z (times 1 + 1/w if low is 0).
-    errors : (rows,)
-        The neglected terms, relative to the largest coefficient.
+    `coefficients` (rows, 2 degrees - 1) are those of powers of 1/w, from 1 - degrees on, of the transforms times z
+    (times 1 + 1/w if low is 0), found on a circle of this `radius`; `errors` (rows,) are the neglected terms,
+    relative to the largest coefficient.
     """
 
     low: float
@@ -164,14 +158,7 @@ class IntervalSeries:
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Cauchy transforms of measures on few intervals and atoms at zero.
-
-    Attributes
-    ----------
-    pieces : from left to right
-    atoms : (rows,)
-        The masses at zero.
-    """
+    """Cauchy transforms of measures on few intervals, from left to right, with masses `atoms` (rows,) at zero."""
 
     pieces: tuple[IntervalSeries, ...]
     atoms: FloatArray

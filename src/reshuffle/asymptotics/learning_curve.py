@@ -38,15 +38,8 @@ def best_epoch(risk: Curve, bend: Bend, last: float, after: float) -> BestEpoch:
 
     Between two epochs a < b the curve lies above the chord less (b - a)^2 / 8 times the bound of its second
     derivative. Intervals that stay above the smallest risk seen are dropped, the others are halved until single
-    epochs are left.
-
-    Parameters
-    ----------
-    risk, bend : callables
-    last : float
-        A power of two, after which nothing but `after` is left.
-    after : float
-        The risk in the limit; inf if what comes after the last epoch is no better, nan if it is not known.
+    epochs are left. `last` is a power of two, after which nothing but `after` is left, the risk in the limit: inf
+    if what comes after the last epoch is no better, nan if it is not known.
     """
     doublings = 2.0 ** np.arange(0, round(math.log2(last)) + 1)
     ends = np.concatenate([[0.0], doublings])

@@ -37,28 +37,13 @@ class OnePassRecipe:
 
     def steps(self, last: int) -> FloatArray:
         """The first `last` steps."""
-        return np.full(last, self.schedule[0]) if len(self.schedule) == 1 else self.schedule
-
-    @property
-    def last_step(self) -> float:
-        """The step in the long run."""
-        return float(self.schedule[-1])
-
-    def fixed_point(self, cells: Cells) -> FixedPoint:
-        """The stationary state of the modes."""
-        return FixedPoint(cells, self.batch_size, self.momentum)
-
-    def limit(self, cells: Cells) -> tuple[float, float]:
-        """R_inf and its error."""
-        return self.fixed_point(cells).limit(self.last_step, self.noise)
+        return np.full(last, self.schedule[0]) if len(self.schedule) == 1 else self.schedule[:last]
 
     def risk(self, modes: Modes, wanted: FloatArray) -> FloatArray:
         """The expected risk after each of the given steps (t,), for one grouping."""
-        if not wanted.size:
-            return np.zeros(0)
         if self.constant:
             return FreshSamples(modes, self.batch_size, float(self.schedule[0]), self.noise).risk(wanted)
-        steps = self.steps(int(wanted.max()))
+        steps = self.steps(int(wanted.max(initial=0)))
         return StepByStep(modes, self.batch_size, steps, self.momentum, self.noise).risk(wanted)
 
     def bracketed(self, cells: Cells, wanted: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -84,42 +69,32 @@ class OnePassRecipe:
         return "bound" if self.constant or (falls and not self.momentum) else "estimate"
 
     def mean_risk(self, modes: Modes, wanted: FloatArray) -> FloatArray:
-        """The risk of the mean iterate, whose modes decay independently."""
-        if not wanted.size:
-            return np.zeros(0)
-        return _faded(self, modes, wanted)
+        """The risk of the mean iterate after each of the given steps (t,): its modes decay independently."""
+        if self.constant:
+            scaled = self.schedule[0] * modes.eigenvalues
+            # Small steps times small eigenvalues are lost when added to one.
+            near = np.log1p(-np.minimum(scaled, 0.5))
+            with np.errstate(over="ignore", divide="ignore"):
+                logs = 2 * np.where(scaled < 0.5, near, np.log(np.abs(1 - scaled)))[modes.start > 0]
+                start = modes.start[modes.start > 0]
+                # After no steps even a mode that one step removes is whole.
+                return np.array([start @ np.exp(count * logs) if count else start.sum() for count in wanted])
+        steps = self.steps(int(wanted.max(initial=0)))
+        path = np.empty(len(steps) + 1)
+        path[0] = modes.start.sum()
+        error, velocity = np.ones(len(modes.start)), np.zeros(len(modes.start))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for index, step in enumerate(steps):
+                velocity = self.momentum * velocity + modes.eigenvalues * error
+                error = error - step * velocity
+                path[index + 1] = modes.start @ error**2
+        return np.asarray(np.where(np.isnan(path), np.inf, path)[wanted.astype(int)])
 
     def mean_limit(self, cells: Cells) -> float:
         """The limiting risk of the mean iterate: zero, unless its largest mode grows."""
         end = 2 * (1 + self.momentum) / cells.largest
         started = cells.moments[0, 0].any()
         return math.inf if started and self.schedule[-1] >= end else 0.0
-
-
-def _faded(recipe: OnePassRecipe, modes: Modes, wanted: FloatArray) -> FloatArray:
-    last = int(wanted.max())
-    if recipe.constant:
-        with np.errstate(over="ignore", divide="ignore"):
-            logarithm = 2 * np.log(np.abs(1 - recipe.schedule[0] * modes.eigenvalues))
-            # Small steps times small eigenvalues are lost when added to one.
-            near = np.abs(recipe.schedule[0] * modes.eigenvalues) < 0.5
-            logarithm[near] = 2 * np.log1p(-recipe.schedule[0] * modes.eigenvalues[near])
-            return np.array([_kept(logarithm * count, modes.start) for count in wanted])
-    path = np.empty(last + 1)
-    path[0] = modes.start.sum()
-    error, velocity = np.ones(len(modes.start)), np.zeros(len(modes.start))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for index, step in enumerate(recipe.steps(last)[:last]):
-            velocity = recipe.momentum * velocity + modes.eigenvalues * error
-            error = error - step * velocity
-            path[index + 1] = modes.start @ error**2
-    return np.asarray(np.where(np.isnan(path), np.inf, path)[wanted.astype(int)])
-
-
-def _kept(exponents: FloatArray, start: FloatArray) -> float:
-    """sum start exp(exponents), where 0 * -inf counts as one of zero steps."""
-    factors = np.exp(np.where(np.isnan(exponents), 0.0, exponents))
-    return float(start[start > 0] @ factors[start > 0])
 
 
 CELLS = 256
@@ -236,20 +211,21 @@ def one_pass(
     (True, 'bound', True)
     """
     groups = fresh_samples.grouped(spectrum, source, cells)
-    clock = fresh_samples.clock(steps)
-    momentum = fresh_samples.momentum(momentum)
+    clock = _arrays.epochs(steps, "steps")
+    momentum = _arrays.nonnegative("momentum", momentum)
+    if momentum >= 1:
+        raise ValueError(f"momentum must lie in [0, 1), but it is {momentum:g}.")
     recipe = OnePassRecipe(
         batch_size=_arrays.whole_number("batch_size", batch_size, 1),
         schedule=fresh_samples.schedule(step, clock, momentum),
         momentum=momentum,
         noise=_arrays.nonnegative("noise", noise),
     )
-    forever = np.isinf(clock)
-    walked = clock[~forever]
-    limit, limit_error = recipe.limit(groups)
+    point, last = FixedPoint(groups, recipe.batch_size, momentum), float(recipe.schedule[-1])
+    finite = np.isfinite(clock)
+    limit, limit_error = point.limit(last, recipe.noise)
     risk, error = np.full(clock.shape, limit), np.full(clock.shape, limit_error)
-    risk[~forever], error[~forever] = recipe.bracketed(groups, walked)
+    risk[finite], error[finite] = recipe.bracketed(groups, clock[finite])
     mean_risk = np.full(clock.shape, recipe.mean_limit(groups))
-    mean_risk[~forever] = recipe.mean_risk(groups.closest(), walked)
-    stability = recipe.fixed_point(groups).stability(recipe.last_step)
-    return OnePass(clock, risk, mean_risk, error, recipe.error_kind(groups), stability, limit)
+    mean_risk[finite] = recipe.mean_risk(groups.closest(), clock[finite])
+    return OnePass(clock, risk, mean_risk, error, recipe.error_kind(groups), point.stability(last), limit)

@@ -118,7 +118,7 @@ def critical_batch_size(
     requested = np.concatenate([sizes, [1.0, _ALL_SAMPLES]])
     tuned = np.array([_tuned(cells, float(size), target, noise) for size in requested])
     pairs = zip(requested, tuned, strict=True)
-    again = [_again(fewer, float(size), float(step), target, noise) for size, (_, step) in pairs]
+    again = [_steps_to(fewer, float(size), float(step), target, noise) for size, (_, step) in pairs]
     errors = np.abs(tuned[:, 0] - again) + _NARROW * tuned[:, 0]
     steps, best = tuned[:-2].T
     fewest_samples, fewest_steps = float(tuned[-2, 0]), float(tuned[-1, 0])
@@ -129,19 +129,13 @@ def critical_batch_size(
     )
 
 
-def _again(cells: Cells, batch_size: float, step: float, target: float, noise: float) -> float:
-    """The steps to the target with a step that is known."""
-    return _steps_to(cells, batch_size, step, target, noise, FixedPoint(cells, batch_size, 0.0))
-
-
 def _tuned(cells: Cells, batch_size: float, target: float, noise: float) -> tuple[float, float]:
     """The fewest steps to the target, and the step size that needs them: a grid, then thirds of an interval."""
-    point = FixedPoint(cells, batch_size, 0.0)
     shares = np.geomspace(1e-6, 0.999, _SEARCHED)
-    critical = point.critical_step()
+    critical = FixedPoint(cells, batch_size, 0.0).critical_step()
 
     def needed(share: float) -> float:
-        return _steps_to(cells, batch_size, share * critical, target, noise, point)
+        return _steps_to(cells, batch_size, share * critical, target, noise)
 
     found = [needed(share) for share in shares]
     if not math.isfinite(min(found)):
@@ -162,12 +156,9 @@ def _tuned(cells: Cells, batch_size: float, target: float, noise: float) -> tupl
     return (steps, middle * critical) if steps <= found[best] else (found[best], shares[best] * critical)
 
 
-def _steps_to(
-    cells: Cells, batch_size: float, step: float, target: float, noise: float, point: FixedPoint
-) -> float:
+def _steps_to(cells: Cells, batch_size: float, step: float, target: float, noise: float) -> float:
     """The number of steps until the risk reaches the target, to a thousandth; inf if never."""
-    limit, _ = point.limit(step, noise)
-    if limit >= target:
+    if FixedPoint(cells, batch_size, 0.0).limit(step, noise)[0] >= target:
         return math.inf
     modes = FreshSamples(cells.closest(), batch_size, step, noise)
     low, high = 0.0, _MOST_STEPS
@@ -353,15 +344,10 @@ class _Models:
     ) -> tuple[float, float, float]:
         """The best size for a budget, its risk after whole steps, and an error of the least risk.
 
-        Up to `_EVERY_SIZE` every size has been tried. Beyond, the risk after steps that need not be whole is smooth
-        and has its minimum where a parabola in the logarithms puts it, and whole steps can only do worse: the error
+        `smooth` and `whole` are the risks of the `sizes`, all (s,), after all steps and after whole ones. Up to
+        `_EVERY_SIZE` every size has been tried. Beyond, the risk after steps that need not be whole is smooth and
+        has its minimum where a parabola in the logarithms puts it, and whole steps can only do worse: the error
         is by how much they do.
-
-        Parameters
-        ----------
-        budget : float
-        smooth, whole, sizes : (s,)
-            Risks of these sizes, after all steps and after whole ones.
         """
         best, chosen = int(np.argmin(smooth)), int(np.argmin(whole))
         size, risk, search = float(sizes[chosen]), float(whole[chosen]), 0.0

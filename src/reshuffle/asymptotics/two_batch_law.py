@@ -1,13 +1,12 @@
 """The two-batch law in closed form: one rational curve carries the spectrum and the noise."""
 
 import itertools
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.fft
-from numpy.polynomial import polynomial
+from numpy.polynomial import chebyshev, polynomial
 
 from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics import spectra
@@ -156,86 +155,8 @@ class RationalCurve:
         return np.where(right, 1 - ratio, -np.inf)
 
 
-_FIRST = 16
-_LARGEST = 16 * 3**6
-_NOISE = 1e-8
-"""Coefficients below this that stop falling are the rounding of the values."""
-
-
-def _points(count: int, low: float, high: float) -> tuple[FloatArray, FloatArray]:
-    """The points x = middle - half cos(angle) at equal angles, and the sines of the angles, (count,).
-
-    >>> _points(2, 0.0, 1.0)[0].round(4)
-    array([0.1464, 0.8536])
-    """
-    angles = (np.arange(count) + 0.5) * np.pi / count
-    # Twice the square of a sine: the distance from an end keeps its digits however small it is.
-    x = np.where(
-        angles < np.pi / 2,
-        low + (high - low) * np.sin(angles / 2) ** 2,
-        high - (high - low) * np.cos(angles / 2) ** 2,
-    )
-    return x, np.sin(angles)
-
-
-def _fit(
-    function: Callable[[FloatArray, FloatArray], FloatArray], low: float, high: float, tolerance: float
-) -> FloatArray:
-    """The Chebyshev coefficients (rows, degrees) of several functions on [low, high] at once.
-
-    Three times as many points are taken, the old ones among them, until the last coefficients of each row fall
-    below `tolerance` of its largest, or stop falling at the level of the values' own rounding.
-
-    Parameters
-    ----------
-    function : callable
-        Points (n,) and the sines of their angles (n,) -> values (rows, n).
-
-    >>> _fit(lambda x, sine: x[np.newaxis] ** 2, 0.0, 1.0, 1e-12).round(6)[0, :3]
-    array([0.375, 0.5  , 0.125])
-    """
-    values, last = function(*_points(_FIRST, low, high)), np.inf
-    while True:
-        count = values.shape[1]
-        coefficients = _coefficients(values)
-        tails = np.abs(coefficients[:, -count // 4 :]).max(axis=1) / np.abs(coefficients).max(axis=1)
-        tail = float(tails.max())
-        stalled = tail < _NOISE and tail > 0.3 * last
-        if tail <= tolerance or stalled:
-            return coefficients
-        if not count < _LARGEST:
-            raise ConvergenceError(
-                f"a density on [{low:.6g}, {high:.6g}] is not resolved by {count} points (the last of its"
-                f" coefficients is {tail:.1g} of the first): it is nearly singular there, or the end of an"
-                " interval was missed"
-            )
-        values, last = _refined(function, values, low, high), tail
-
-
-def _coefficients(values: FloatArray) -> FloatArray:
-    # cos(angle) falls from left to right, so that the odd coefficients change sign.
-    raw = scipy.fft.dct(values, type=2, axis=1) / values.shape[1]
-    raw[:, 0] /= 2
-    raw[:, 1::2] *= -1
-    return np.asarray(raw)
-
-
-def _refined(
-    function: Callable[[FloatArray, FloatArray], FloatArray], values: FloatArray, low: float, high: float
-) -> FloatArray:
-    count = values.shape[1]
-    x, sines = _points(3 * count, low, high)
-    fresh = np.arange(3 * count) % 3 != 1
-    finer = np.empty((len(values), 3 * count))
-    finer[:, 1::3] = values
-    finer[:, fresh] = function(x[fresh], sines[fresh])
-    return finer
-
-
-def _evaluate(coefficients: FloatArray, x: FloatArray, low: float, high: float) -> FloatArray:
-    """The series at x (n,), as (rows, n)."""
-    unit = np.clip((2 * x - low - high) / (high - low), -1.0, 1.0)
-    return np.asarray(np.polynomial.chebyshev.chebval(unit, coefficients.T))
+_FIRST, _LARGEST = 16, 16 * 3**6
+"""Points of the tables of the parameter."""
 
 
 _ROUNDING = 1e-8
@@ -306,12 +227,9 @@ class TwoBatchLaw(EpochLaw):
         places = [(float(self.curve.z(q)), float(q)) for q in critical if q not in outer]
         inside = sorted(pair for pair in places if low < pair[0] < high)
         pairs = [(low, float(outer[0])), *inside, (high, float(outer[1]))]
-        pairs = [(self._without_rounding(x, high), q) for x, q in pairs]
-        return self._without_mere_crossings(pairs)
-
-    def _without_rounding(self, edge: float, scale: float) -> float:
         # At aspect 1 the lower end is 0 exactly, up to rounding in units of the whole spectrum.
-        return 0.0 if self.aspect == 1 and abs(edge) < 1e-13 * scale else edge
+        pairs = [(0.0 if self.aspect == 1 and abs(x) < 1e-13 * high else x, q) for x, q in pairs]
+        return self._without_mere_crossings(pairs)
 
     def _without_mere_crossings(self, pairs: list[tuple[float, float]]) -> list[tuple[float, float]]:
         """Keep the ends of intervals: critical values of other sheets lie inside the support or a gap."""
@@ -348,13 +266,35 @@ class TwoBatchLaw(EpochLaw):
 
     @cached_property
     def _tables(self) -> list[FloatArray]:
-        """For each interval the series of Re q and Im q / sin(angle), smooth up to the ends."""
+        """For each interval the Chebyshev series (degrees, 2) of Re q and Im q / sin(angle), both smooth."""
+        return [self._table(low, high) for low, high in self._intervals]
 
-        def sample(x: FloatArray, sines: FloatArray) -> FloatArray:
-            q = self._physical_root(x + 0j)
-            return np.array([q.real, q.imag / sines])
-
-        return [_fit(sample, low, high, _SAFE_START) for low, high in self._intervals]
+    def _table(self, low: float, high: float) -> FloatArray:
+        count = _FIRST
+        while True:
+            angles = (np.arange(count) + 0.5) * np.pi / count
+            # Twice the square of a sine: the distance from an end keeps its digits however small it is.
+            near, far = (
+                low + (high - low) * np.sin(angles / 2) ** 2,
+                high - (high - low) * np.cos(angles / 2) ** 2,
+            )
+            q = self._physical_root(np.where(angles < np.pi / 2, near, far) + 0j)
+            series = (
+                scipy.fft.dct(np.stack([q.real, q.imag / np.sin(angles)], axis=1), type=2, axis=0) / count
+            )
+            series[0] /= 2
+            # cos(angle) falls from left to right, so that the odd coefficients change sign.
+            series[1::2] *= -1
+            tail = float((np.abs(series[-count // 4 :]).max(axis=0) / np.abs(series).max(axis=0)).max())
+            if tail <= _SAFE_START:
+                return np.asarray(series)
+            if count == _LARGEST:
+                raise ConvergenceError(
+                    f"a density on [{low:.6g}, {high:.6g}] is not resolved by {count} points (the last of its"
+                    f" coefficients is {tail:.1g} of the first): it is nearly singular there, or the end of an"
+                    " interval was missed"
+                )
+            count *= 3
 
     @property
     def _intervals(self) -> list[tuple[float, float]]:
@@ -365,7 +305,8 @@ class TwoBatchLaw(EpochLaw):
         """The parameter on the real axis within an interval of the support."""
         low, high = self._intervals[number]
         sines = 2 * np.sqrt(x - low) * np.sqrt(high - x) / (high - low)
-        real, imaginary = _evaluate(self._tables[number], x, low, high)
+        unit = np.clip((2 * x - low - high) / (high - low), -1.0, 1.0)
+        real, imaginary = chebyshev.chebval(unit, self._tables[number])
         return self.curve.newton(real + 1j * imaginary * sines, x + 0j)
 
     def _parameter_outside(self, x: FloatArray) -> Complex:

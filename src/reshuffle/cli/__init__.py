@@ -24,6 +24,7 @@ def application() -> "App":
     from reshuffle import __version__
     from reshuffle.cli.advise import advise
     from reshuffle.cli.curves import curve, stability
+    from reshuffle.cli.influence import influence
     from reshuffle.cli.launch import explore, reproduce
     from reshuffle.cli.limits import limits, spectrum
     from reshuffle.cli.sweep import sweep
@@ -45,6 +46,7 @@ def application() -> "App":
         """
         print(app.generate_completion(shell=shell))
 
-    for command in (curve, advise, sweep, spectrum, stability, limits, explore, reproduce, completion):
+    commands = curve, advise, sweep, stability, influence, limits, spectrum, explore, reproduce, completion
+    for command in commands:
         app.command(command, help_epilogue="")
     return app

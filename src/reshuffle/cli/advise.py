@@ -26,8 +26,9 @@ _EQUAL = 1e-3
 """Shares of the test error that nobody would notice; the plan takes them for equal, too."""
 _WORTH_IT = 0.01
 """Shares of the test error for which one might leave training alone."""
-_RUNNERS_UP = 3
 _RECIPE = ("batch_size", "learning_rate", "momentum", "weight_decay", "epochs", "test_error")
+_PROMISED = ("test_error", "standard_error", "interval", "naive_test_error")
+"""Attributes of the plan in JSON: `naive_test_error` is that of the table, before the choice is corrected for."""
 _DATA = ("targets", "features", "encoded", "filled", "dropped", "constant")
 """Attributes of recipes and of the data in JSON."""
 _CHECK = {name: name for name in ("predicted", "predicted_error", "single_run", "of_outputs", "rows")}
@@ -87,7 +88,7 @@ def advise(
     held_out = None
     if test is not None:
         _named_table(test)
-        held_out = read.held_out(test, allow_more=True)
+        held_out = read.held_out(test)
     if sizes is not None and max(sizes) > len(read.X):
         raise ArgumentError(
             "batch_size", f"be at most {len(read.X)}, the rows of {data}", f"it is {max(sizes)}"
@@ -266,7 +267,8 @@ def describe(data: Data) -> str:
         parts.append(f"left out {some(data.dropped)}")
     if data.constant:
         parts.append(f"left out as constant {some(data.constant)}")
-    return f"{data.path}: {'; '.join(parts)}."
+    where = "standard input" if data.path == reader.STANDARD_INPUT else data.path
+    return f"{where}: {'; '.join(parts)}."
 
 
 def remarks(advice: Advice) -> list[str]:
@@ -274,15 +276,16 @@ def remarks(advice: Advice) -> list[str]:
     plan, best = advice.plan, advice.plan.best
     extras = f" momentum {best.momentum:g}," * bool(best.momentum)
     extras += f" weight decay {number(best.penalty, 3)}," * bool(best.penalty)
-    square = uncertain(best.test_error, best.standard_error)
+    square = uncertain(plan.test_error, plan.standard_error)
+    low, high = (number(advice.error(bound)[0], 3) for bound in plan.interval)
     if advice.is_single:
-        root = uncertain(*advice.error(best.test_error, best.standard_error))
+        root = uncertain(*advice.error(plan.test_error, plan.standard_error))
         expected = (
-            f"a test error of {root} (RMSE; {shown(advice.data.targets[0])} has a standard deviation of "
-            f"{number(float(advice.deviations[0]), 4)}), a mean square of {square}"
+            f"a test error of {root} (RMSE, 95% interval {low} to {high}; {shown(advice.data.targets[0])} has a "
+            f"standard deviation of {number(float(advice.deviations[0]), 4)}), a mean square of {square}"
         )
     else:
-        expected = f"{square} of the variance of the targets to be left as test error"
+        expected = f"{square} of the variance of the targets to be left (95% interval {low} to {high})"
         if advice.of_targets is not None and advice.errors_of_targets is not None:
             pairs = zip(advice.data.targets, advice.of_targets, advice.errors_of_targets, strict=True)
             each = [f"{shown(name)} {uncertain(*_root(*pair))}" for name, *pair in pairs]
@@ -323,26 +326,13 @@ def remarks(advice: Advice) -> list[str]:
 
 def choices(advice: Advice) -> list[dict[str, Any]]:
     """The recommendation, its runners-up, recipes with one number far off, and fits without training."""
-    import numpy as np
+    plan = advice.plan
 
-    plan, best = advice.plan, advice.plan.best
-
-    def choice(name: str, one: Any = best, **changed: Any) -> dict[str, Any]:
+    def choice(name: str, one: Any, **changed: Any) -> dict[str, Any]:
         # A fit without training has no batches, rate or epochs.
         return {"name": name} | {key: getattr(one, key, None) for key in _RECIPE} | changed
 
-    found = [choice("recommended"), *(choice("runner-up", one) for one in plan.runners_up[:_RUNNERS_UP])]
-    _, size, share, when = best.place
-    errors = plan.errors[size]
-    for name, other in (("rate too large", len(plan.shares) - 1), ("rate too small", max(share - 3, 0))):
-        if other != share:
-            rate = best.step * float(plan.shares[other]) / best.share
-            found.append(choice(name, learning_rate=rate, test_error=float(errors[other, when])))
-    for name, wanted in (("stopped early", best.epochs / 4), ("trained too long", 10 * best.epochs)):
-        other = int(np.argmin(np.abs(plan.epochs - wanted)))
-        if other != when:
-            epochs = int(plan.epochs[other])
-            found.append(choice(name, epochs=epochs, test_error=float(errors[share, other])))
+    found = [choice(name, recipe) for name, recipe in plan.choices]
     fits = (plan.least_squares, plan.ridge)
     return found + [choice(fit.name, fit, momentum=0.0, weight_decay=0.0) for fit in fits]
 
@@ -412,6 +402,7 @@ def answer(advice: Advice) -> Answer:
             },
             "recommendation": {
                 **{name: getattr(best, name) for name in (*_RECIPE, "standard_error", "spread", "method")},
+                **{name: getattr(plan, name) for name in _PROMISED},
                 "shuffle": True,
                 "drop_last": False,
             },
@@ -435,7 +426,8 @@ def answer(advice: Advice) -> Answer:
         remarks=remarks(advice),
         notes=[
             f"Test error: the mean square expected on new rows, {units}, leaving out each row in turn "
-            f"({best.method}){spread if best.spread else ''}.",
+            f"({best.method}){spread if best.spread else ''}; in the first sentence corrected for the choice among "
+            "many recipes.",
             f"Chosen from {len(plan.batch_sizes) * len(plan.shares)} pairs of batch size and learning rate, up to "
             f"{plan.epochs[-1]:g} epochs, without training; of those within 0.1% of the least test error, the "
             "shortest training.",
@@ -498,14 +490,14 @@ def reading_lines(data: Data) -> list[str]:
 
 
 def _reading(name: str, path: str, data: Data) -> str:
-    """A line that reads a file as it was read here."""
+    """A line that reads a file, or standard input (0), as it was read here."""
     words = "{" + ", ".join(f"{_code(column)}: str" for column in data.encoded) + "}"
     as_words = f".astype({words})" * bool(data.encoded)
     assert data.table is not None
     if Path(path).suffix.lower() == ".parquet":
         return f"{name} = pd.read_parquet({_code(path)}){as_words}"
     settings = [
-        _code(path),
+        _code(path) if path != reader.STANDARD_INPUT else "open(0)",
         *[f"sep={data.table.separator!r}"] * (data.table.separator != ","),
         *['decimal=","'] * data.table.has_decimal_commas,
         *[f"dtype={words}"] * (bool(data.encoded) and not data.table.is_padded),

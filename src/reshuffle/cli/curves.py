@@ -1,7 +1,10 @@
 """`reshuffle curve` and `reshuffle stability`: metrics of several schemes, on drawn or on one's own data."""
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+import warnings
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
 
 from reshuffle.cli import console, options, render
 from reshuffle.cli.console import InputError
@@ -15,9 +18,10 @@ if TYPE_CHECKING:
     from reshuffle._arrays import FloatArray
     from reshuffle.grid.metrics import Answer as Found
 
-Threshold: TypeAlias = tuple[str, int, float | None, float, str]
 _QUICK = 2e10
 """Operations that nobody has to ask for: a second or two."""
+_QUICK_THRESHOLD = 1e8
+"""Rows times the square of the rank times batches, up to which the largest step takes a second or two."""
 _PARTS = ("frozen", "bias", "cross", "variance")
 _METHODS = {"exact": "exact", "cavity": "cavity", "sampling": "sampled"}
 _COLUMNS = {
@@ -79,9 +83,7 @@ def curve(
     :param test: Held-out data, with the columns of --data in any order: adds its loss.
     """
     render.check(outputs, data=problem.data, test=test, covariance=problem.covariance)
-    if (alpha is None) == (step is None):
-        given = "neither is" if alpha is None else "both are"
-        raise InputError(f"exactly one of {{alpha}} and {{step}} must be given, but {given}.")
+    options.exactly_one(alpha=alpha, step=step)
     options.words("scheme", scheme, options.SCHEMES)
     options.batch_counts(batches, "1,2,4")
     when = options.epochs_up_to(epochs)
@@ -108,7 +110,9 @@ def curve(
         answers = [
             found | _best(run, found, when, mean_square) for run, found in zip(runs, answers, strict=True)
         ]
-    said = {str(warning): warning for found in answers for one in found.values() for warning in one.warnings}
+    # Of a run that diverges nobody wants more digits.
+    settled = [found for found in answers if found["converges"].value]
+    said = {str(warning): warning for found in settled for one in found.values() for warning in one.warnings}
     for warning in said.values():
         console.warn(warning)
     needed = {"training_loss", "limit_training_loss", "rate", *(["risk"] if knows_truth else [])}
@@ -117,6 +121,11 @@ def curve(
             if one.refusal is not None and (name in needed or name.startswith("simulated")):
                 raise one.refusal
     records = [_record(*parts, when) for parts in zip(visitings, runs, answers, strict=True)]
+    diverging = [
+        f"{_label(record)}: this step diverges; {_threshold_words(run, record)}."
+        for record, run in zip(records, runs, strict=True)
+        if not record["converges"]
+    ]
 
     shown = next(name for name in ("risk", "held_out_loss", "training_loss") if name in records[0])
     labels = {"held_out_loss": "held-out loss of the mean iterate"}
@@ -139,7 +148,7 @@ def curve(
         [_series(one, shown) for one in records],
         ylabel=labels.get(shown) or metrics.METRICS[shown].label,
         keys=2,
-        remarks=posed.remarks,
+        remarks=[*posed.remarks, *diverging],
         notes=_curve_notes(records, simulate),
     )
     render.deliver(answer, outputs)
@@ -176,6 +185,18 @@ def _best(
     }
 
 
+def _threshold_words(run: "rs.Run", record: dict[str, Any]) -> str:
+    """The largest step at which the mean iterate converges, where it is known in a second or two."""
+    from reshuffle.grid import metrics
+
+    problem, elsewhere = run.problem, "reshuffle stability prints the largest step that converges"
+    price = problem.n * problem.rank**2 * run.scheme.steps(problem.n)
+    if record["method"] != "exact" or run.recipe.momentum or price > _QUICK_THRESHOLD:
+        return elsewhere
+    (found,) = metrics.evaluate([run], ["critical_step"])
+    return elsewhere if found["critical_step"].refusal else f"stay below {found['critical_step'].text()}"
+
+
 def _recipe_words(recipe: options.RecipeOptions) -> str:
     parts = {"momentum": recipe.momentum, "weight decay": recipe.weight_decay}
     return "".join(f", {name} {value:g}" for name, value in parts.items() if value)
@@ -202,13 +223,17 @@ def _record(
     unknown = ("run_risk_there", "expected_risk", "mean_square_rate")
     reasons = [found[name].refusal for name in unknown if name in found]
     refusals = [reason for reason in reasons if reason is not None]
+    with warnings.catch_warnings():
+        # The mean of a run that diverges may be known to few digits.
+        warnings.simplefilter("ignore")
+        method = (run if value["converges"] else run.relaxed).method
     record: dict[str, Any] = {
         "scheme": visiting.name,
         "batches": visiting.batches,
         "step": step,
         "learning_rate": step,
         "alpha": step * visiting.batches,
-        "method": run.method,
+        "method": method,
         "converges": bool(value["converges"]),
         "rate": value["rate"],
         "mean_square": None,
@@ -362,22 +387,25 @@ def stability(
     batches: Annotated[str | None, RECIPE, also("-b")] = None,
     scheme: options.Schemes = "reshuffling",
     recipe: options.RecipeOptions = options.PLAIN,
-    mean_square: Annotated[bool, ACCURACY, FLAG] = False,
+    mean_square: Annotated[bool | None, ACCURACY, Parameter(negative="--mean")] = None,
     outputs: options.OutputOptions = options.TERMINAL,
 ) -> None:
-    """The largest step up to which the mean iterate converges.
+    """The largest step up to which runs converge.
 
-    For each scheme and number of batches, on a problem or in the limit.
+    For each scheme and number of batches, on a problem: single runs, in mean
+    square; with --mean the mean over all orders, which allows larger steps
+    and is known sooner. With --aspect that mean, in the limit of large data.
     alpha is B times the step of a visit: the full-batch step to which it
     corresponds under linear scaling.
 
     For example:
-      reshuffle stability --n 200 --p 300 --scheme reshuffling,with-replacement
+      reshuffle stability --n 60 --p 90 --scheme reshuffling,with-replacement
+      reshuffle stability --n 200 --p 300 --mean
       reshuffle stability --aspect 1.5 --batches 1,2,3,4
 
     :param aspect: p / n of ever larger data, instead of a problem.
     :param batches: Numbers of batches B, separated by commas; else 1,2,4,8.
-    :param mean_square: Up to which step runs converge in mean square, not only their mean.
+    :param mean_square: Single runs in mean square (the default), or the mean over all orders.
     """
     import numpy as np
 
@@ -386,11 +414,13 @@ def stability(
     render.check(outputs, data=problem.data, covariance=problem.covariance)
     names = options.words("scheme", scheme, options.SCHEMES)
     counts = options.batch_counts(batches, "1,2,4,8")
+    of_runs = aspect is None and mean_square is not False
     remarks: list[str] = []
     if aspect is not None:
         if problem != options.NO_PROBLEM or recipe != options.PLAIN or mean_square:
             raise InputError(
-                "{aspect} describes ever larger data; leave out the options of a problem and of a recipe."
+                "{aspect} describes the mean over orders of ever larger data; leave out {mean_square} and the "
+                "options of a problem and of a recipe."
             )
         for name in names:
             if name not in ("reshuffling", "full-batch"):
@@ -406,32 +436,17 @@ def stability(
             for name in names
             for count in counts
         )
-        found: list[Threshold] = [
-            (name, count, critical_alpha(aspect, count) / count, 0.0, "") for name, count in cuts
-        ]
+        records = [_threshold(name, count, critical_alpha(aspect, count) / count) for name, count in cuts]
     else:
         posed = pose(problem)
         visitings = options.visitings(scheme, batches, "1,2,4,8", recipe, posed.problem.n)
         facts = {**posed.record(problem), "momentum": recipe.momentum, "weight_decay": recipe.weight_decay}
-        facts["mean_square"] = mean_square
         where = f"n = {posed.problem.n}, p = {posed.problem.p}{_recipe_words(recipe)}"
-        found, remarks = _on_data(posed.problem, visitings, recipe, mean_square), posed.remarks[:1]
-    records: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "scheme": name,
-            "batches": count,
-            "step": step,
-            "learning_rate": step,
-            "alpha": step if step is None else count * step,
-            "error": error,
-            "reason": reason,
-        }
-        for name, count, step, error, reason in found
-    ]
+        remarks, records = posed.remarks[:1], _on_data(posed.problem, visitings, recipe, of_runs)
+    facts["mean_square"] = of_runs
     known = [record for record in records if record["step"] is not None]
     notes = [f"{one['name']}, {one['batches']} batches: {one['reason']}." for one in records if one["reason"]]
-    searched = recipe.momentum or recipe.weight_decay or mean_square
+    searched = recipe.momentum or recipe.weight_decay or of_runs
     if searched or any(record["name"] in ("cyclic", "shuffle-once") for record in known):
         notes.append(
             "Steps were tried 2% apart, and the first that fails refined: a gap of instability narrower than that "
@@ -442,9 +457,10 @@ def stability(
         families.setdefault(record["name"], []).append((record["batches"], record["alpha"]))
     full = families.pop("full-batch", []) if len(families) > 1 else []
     curves = {name: np.array(sorted(points), dtype=np.float64).T for name, points in families.items()}
+    what = "single runs converge, in mean square," if of_runs else "the mean over all orders converges"
     answer = Answer(
         "stability",
-        f"{where}: {'the mean square of a run' if mean_square else 'the mean iterate'} converges up to",
+        f"{where}: {what} up to",
         facts,
         "thresholds",
         records,
@@ -467,22 +483,28 @@ def stability(
     render.deliver(answer, outputs)
 
 
+def _threshold(
+    name: str, batches: int, step: float | None, error: float = 0.0, reason: str = ""
+) -> dict[str, Any]:
+    alpha = None if step is None else batches * step
+    record = {"name": name, "scheme": name, "batches": batches, "step": step, "learning_rate": step}
+    return record | {"alpha": alpha, "error": error, "reason": reason}
+
+
 def _on_data(
     problem: "rs.LeastSquares",
     visitings: list[options.Visiting],
     recipe: options.RecipeOptions,
     mean_square: bool,
-) -> "list[Threshold]":
-    """Scheme, batches, step, error and the reason where there is no step; refused if all are."""
+) -> list[dict[str, Any]]:
+    """The thresholds, with the reason where there is none; refused if all are."""
     import reshuffle as rs
     from reshuffle.grid import metrics
 
     name = "mean_square_critical_step" if mean_square else "critical_step"
     # The step of a run is of no matter here; zero is allowed for all data.
-    runs = [
-        rs.descend(problem, one.scheme, 0.0, momentum=recipe.momentum, penalty=recipe.weight_decay)
-        for one in visitings
-    ]
+    settings: dict[str, Any] = {"momentum": recipe.momentum, "penalty": recipe.weight_decay}
+    runs = [rs.descend(problem, one.scheme, 0.0, **settings) for one in visitings]
     found = [one[name] for one in metrics.evaluate(runs, [name])]
     refusals = [one.refusal for one in found if one.refusal is not None]
     if refusals and len(refusals) == len(found):
@@ -490,8 +512,8 @@ def _on_data(
     for warning in (warning for one in found for warning in one.warnings):
         console.warn(warning)
     return [
-        (visiting.name, visiting.batches, float(one.value), float(one.error), "")
+        _threshold(visiting.name, visiting.batches, float(one.value), float(one.error))
         if one.refusal is None
-        else (visiting.name, visiting.batches, None, 0.0, console.reason_of(one.refusal))
+        else _threshold(visiting.name, visiting.batches, None, reason=console.reason_of(one.refusal))
         for visiting, one in zip(visitings, found, strict=True)
     ]

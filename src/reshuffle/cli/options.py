@@ -204,6 +204,16 @@ def at_most_one(**given: Any) -> None:
         raise InputError(f"exactly one of {' and '.join(present)} may be given, but both are.")
 
 
+def exactly_one(**given: Any) -> None:
+    """Refuse two options that say the same, and none of them."""
+    present = [name for name, value in given.items() if value is not None]
+    if len(present) != 1:
+        names = " and ".join(f"{{{name}}}" for name in given)
+        raise InputError(
+            f"exactly one of {names} must be given, but {'both are' if present else 'neither is'}."
+        )
+
+
 def epochs_up_to(last: int) -> "FloatArray":
     """Every epoch up to `last`, or a thousand of them spaced logarithmically.
 

@@ -131,7 +131,8 @@ def _threshold(aspect: float, batches: int, momentum: float) -> float | None:
     if batches > _FEW_BATCHES:
         return None
     run = _drawn(aspect, 0.0, 0.1, batches, momentum)
-    return batches * float(rs.critical_step(run.problem, run.scheme, momentum=momentum, mean_square=False))
+    step = rs.critical_step(run.problem, run.scheme, momentum=momentum, mean_square=False)
+    return batches * float(step)
 
 
 def _risk_chart(

@@ -122,7 +122,7 @@ def _planned(advice: advise.Advice, values: Mapping[str, Any], verify: bool) -> 
         "Learning rate": number(best.step, 3),
         "Epochs": str(best.epochs),
         "Steps in all": f"{best.epochs:,} × {visits:,} = {visits * best.epochs:,}",
-        "Test error (mean square)": number(best.test_error),
+        "Test error (mean square)": number(plan.test_error),
     }
     title = "The recommendation, and what other choices would do"
     headings, *rows = shown.cells

@@ -183,11 +183,13 @@ class LeftOutCurve:
         parts[..., 1 + count :] = missed * imaginary - across * real
         return parts
 
-    def _all_parts(self) -> Iterable[FloatArray]:
-        """The parts of all rows, some at a time; cached, unless they are too many."""
+    def pieces(self, rows: IntArray | None = None) -> Iterable[FloatArray]:
+        """The parts of some rows or of all, some at a time; those of all are cached, unless they are too many."""
         problem = self.spectrum.problem
         size = problem.n * (problem.outputs or 1) * (1 + 2 * len(self.nodes))
-        return self._cached_parts if size <= _CACHED // 4 else self._made_parts(np.arange(problem.n))
+        if rows is None or len(rows) == problem.n:
+            return self._cached_parts if size <= _CACHED // 4 else self._made_parts(np.arange(problem.n))
+        return self._made_parts(rows)
 
     @cached_property
     def _cached_parts(self) -> list[FloatArray]:
@@ -205,7 +207,7 @@ class LeftOutCurve:
         """Sums over rows and outputs of products of the parts, over the number of outputs and the weights."""
         width, problem = 1 + 2 * len(self.nodes), self.spectrum.problem
         total = np.zeros((width, width))
-        for parts in track(self._all_parts(), None, "leaving out rows, part"):
+        for parts in track(self.pieces(), None, "leaving out rows, part"):
             flat = parts.reshape(-1, width)
             total += flat.T @ flat
         return np.asarray(total / (self.spectrum.weights.sum() * (problem.outputs or 1)))
@@ -220,8 +222,8 @@ class LeftOutCurve:
     ) -> FloatArray:
         """e_i after each number of visits, (k, n, t), times the root of its weight; of some rows or of all."""
         combinations = self.combinations(step, visits, penalty)
-        made = self._all_parts() if rows is None else self._made_parts(rows)
-        return np.concatenate([np.moveaxis(parts @ combinations.T, -1, 0) for parts in made], axis=1)
+        made = [np.moveaxis(parts @ combinations.T, -1, 0) for parts in self.pieces(rows)]
+        return np.concatenate(made, axis=1)
 
 
 @dataclass(frozen=True, eq=False)

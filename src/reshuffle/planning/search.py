@@ -7,15 +7,18 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._display import Displayed
 from reshuffle._progress import track
 from reshuffle._uncertainty import significant
 from reshuffle.errors import AccuracyWarning
+from reshuffle.grid import single_runs
 from reshuffle.grid.metrics import REFUSALS
 from reshuffle.planning.loo_grid import LeftOutCurve, Spectrum, SpreadEstimate, averaged
-from reshuffle.run import descend
+from reshuffle.planning.promise import Promise, Recipes
+from reshuffle.run import Run, descend
 from reshuffle.schemes import FullBatch
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
@@ -27,6 +30,8 @@ _AFFORDABLE = 1e8
 """Rows times the square of the rank up to which they are: ten seconds each at worst."""
 _ROWS = 128
 """Rows that tell by how much a run differs from the mean step."""
+_VISIBLE = 2e-3
+"""Share of the test error above which the spread of a refined recipe is not left to the estimate."""
 _SCREENED = "mean step"
 
 
@@ -51,6 +56,8 @@ class PlannedRecipe(Displayed):
         About what the random orders of a single run add to it; 0 if the plan is for the mean iterate.
     standard_error : float
         Of the mean square as an estimate of the test error; nan for those that were not refined.
+    error : float
+        Of mean square and spread, as numbers that were computed; nan for those that were not refined.
     method : str
         How: "mean step", as if every batch were drawn afresh from all rows, "exact" where that is so, or the
         method of `run.leave_one_out`.
@@ -62,7 +69,7 @@ class PlannedRecipe(Displayed):
 
     _shown = (
         "batch_size", "step", "epochs", "momentum", "penalty", "test_error", "standard_error",
-        "mean_square", "spread", "share", "method", "is_verified",
+        "mean_square", "spread", "error", "share", "method", "is_verified",
     )  # fmt: skip
 
     batch_size: int
@@ -75,6 +82,7 @@ class PlannedRecipe(Displayed):
     mean_square: float
     spread: float
     standard_error: float
+    error: float
     method: str
     is_verified: bool
     place: tuple[int, int, int, int]
@@ -160,86 +168,98 @@ class Search:
             self.mean_squares[place] = [
                 self.curve.mean_squares(float(step), visits, penalty) for step in steps
             ]
-            self.spreads[place] = self._spread(self.schemes[place[1]], steps, epochs, penalty)
+            if of_run:
+                self.spreads[place] = self.estimate.along(self.schemes[place[1]], steps, epochs, penalty)
 
-    def _spread(self, scheme: Scheme, steps: FloatArray, epochs: FloatArray, penalty: float) -> FloatArray:
-        if not self.of_run:
-            return np.zeros((len(steps), len(epochs)))
-        return self.estimate.along(scheme, steps, epochs, penalty)
-
-    def screened(self, momentum: float) -> list[PlannedRecipe]:
-        """Each penalty, batch size and step at its best epoch."""
+    def screened(self, place: tuple[int, ...], momentum: float) -> PlannedRecipe:
+        """The recipe at a place (penalty, batch size, share, epoch) of the grid, by the mean step."""
+        penalty, size, share, when = place
+        scheme = self.schemes[size]
         # A visit is the mean step if samples are drawn for each, or all rows are visited.
-        is_exact = [
-            not momentum
-            and (each.steps(self.n) == 1 or (each.shuffle is Shuffle.EVERY_STEP and each.unit is Unit.SAMPLE))
-            for each in self.schemes
-        ]
-        found = []
-        for place in np.ndindex(self.steps.shape):
-            penalty, size, share = place
-            when = _first(self.mean_squares[place] + self.spreads[place])
-            found.append(
-                PlannedRecipe(
-                    batch_size=int(self.batch_sizes[size]),
-                    # Momentum multiplies what a step does in the long run by 1 / (1 - momentum).
-                    step=float(self.steps[place]) * (1 - momentum),
-                    share=float(self.shares[share]),
-                    momentum=momentum,
-                    penalty=float(self.penalties[penalty]),
-                    epochs=int(self.epochs[when]),
-                    scheme=self.schemes[size],
-                    mean_square=float(self.mean_squares[place][when]),
-                    spread=float(self.spreads[place][when]),
-                    standard_error=float("nan"),
-                    method="exact" if is_exact[size] else _SCREENED,
-                    is_verified=is_exact[size],
-                    place=(penalty, size, share, when),
-                )
-            )
-        return found
+        draws = scheme.shuffle is Shuffle.EVERY_STEP and scheme.unit is Unit.SAMPLE
+        is_exact = not momentum and (self.visits[size] == 1 or draws)
+        return PlannedRecipe(
+            batch_size=int(self.batch_sizes[size]),
+            # Momentum multiplies what a step does in the long run by 1 / (1 - momentum).
+            step=float(self.steps[place[:3]]) * (1 - momentum),
+            share=float(self.shares[share]),
+            momentum=momentum,
+            penalty=float(self.penalties[penalty]),
+            epochs=int(self.epochs[when]),
+            scheme=scheme,
+            mean_square=float(self.mean_squares[place]),
+            spread=float(self.spreads[place]),
+            standard_error=float("nan"),
+            error=0.0 if is_exact and self.visits[size] == 1 else float("nan"),
+            method="exact" if is_exact else _SCREENED,
+            is_verified=is_exact,
+            place=(penalty, size, share, when),
+        )
 
-    def refined(self, recipe: PlannedRecipe) -> PlannedRecipe:
-        """A recipe with the leave-one-out of the run itself, at the best epoch next to that of the screening.
+    def refined(self, recipe: PlannedRecipe, epochs: ArrayLike | None = None) -> PlannedRecipe:
+        """A recipe with the leave-one-out of the run itself, at the best of some epochs; those next to its own.
 
         Some rows tell by how much it differs from that of the mean step; all of them, if they are few. Both take
         the means of centred rows for given, which their quotient does not feel.
         """
-        near = np.unique(np.geomspace(max(1, recipe.epochs / 2), 2 * recipe.epochs, 9).round())
-        near = near[near <= self.epochs[-1]]
+        around = np.geomspace(max(1, recipe.epochs / 2), min(2 * recipe.epochs, self.epochs[-1]), 9)
+        near = np.unique(around.round() if epochs is None else np.asarray(epochs, dtype=np.float64))
+        run, (step, visits), penalty = self.run(recipe), self._steps_of(recipe), recipe.penalty
         try:
             with warnings.catch_warnings():
                 # Recipes are compared up to a thousandth, and the answer keeps its method.
                 warnings.simplefilter("ignore", AccuracyWarning)
-                answer = descend(self.spectrum.problem, **recipe.arguments).leave_one_out(
-                    near, rows=self._some_rows
+                answer = run.leave_one_out(near, rows=self._some_rows)
+                squares, errors = (
+                    part.reshape(len(near), -1).mean(axis=1) for part in (answer.mean_square, answer.error)
                 )
+                means = self.curve.mean_squares(step, visits * near, penalty)
+                ratios = means / self._given_means(step, visits * near, penalty)
+                spreads, off = self._spreads(run, near, self._spread(recipe, near), ratios * squares)
         except REFUSALS as refusal:
             return replace(self.with_error(recipe), method=f"{_SCREENED}; {refusal}", is_verified=True)
-        (step, visits), penalty = self._steps_of(recipe), recipe.penalty
-        squares = answer.mean_square if answer.mean_square.ndim == 1 else answer.mean_square.mean(axis=-1)
-        means = self.curve.mean_squares(step, visits * near, penalty) * (
-            squares / self._given_means(step, visits * near, penalty)
-        )
-        spreads = self._spread(recipe.scheme, np.array([step]), near, penalty)[0]
-        best = _first(means + spreads)
+        best = _first(ratios * squares + spreads)
         found = replace(
             recipe,
             epochs=int(near[best]),
-            mean_square=float(means[best]),
+            mean_square=float((ratios * squares)[best]),
             spread=float(spreads[best]),
+            error=float((ratios * errors + off)[best]),
             method=answer.method,
             is_verified=True,
             place=(*recipe.place[:3], int(np.argmin(np.abs(self.epochs - near[best])))),
         )
         return self.with_error(found)
 
+    def run(self, recipe: PlannedRecipe) -> Run:
+        """The run of a recipe on the standardized rows."""
+        return descend(self.spectrum.problem, **recipe.arguments)
+
+    def _spread(self, recipe: PlannedRecipe, epochs: FloatArray) -> FloatArray:
+        """Estimate of what random orders add to a recipe at epochs (k,), ascending."""
+        step, _ = self._steps_of(recipe)
+        if not self.of_run:
+            return np.zeros(len(epochs))
+        return np.asarray(self.estimate.along(recipe.scheme, np.array([step]), epochs, recipe.penalty)[0])
+
+    def _spreads(
+        self, run: Run, epochs: FloatArray, estimate: FloatArray, means: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """What random orders add to mean squares (k,), and its error: an estimate where that is next to nothing."""
+        if not self.of_run or (estimate <= _VISIBLE * means).all():
+            return estimate, estimate
+        found, error, _ = single_runs.spread(run, epochs)
+        return found.reshape(len(epochs), -1).mean(axis=1), error.reshape(len(epochs), -1).mean(axis=1)
+
     def with_error(self, recipe: PlannedRecipe) -> PlannedRecipe:
         """A recipe with the standard error of its mean square, as the mean step has it."""
-        step, visits = self._steps_of(recipe)
-        residuals = self.curve.residuals(step, np.array([visits * recipe.epochs]), recipe.penalty)[0]
-        squares = np.square(residuals).mean(axis=1)
+        squares = np.square(self.residuals(recipe)).mean(axis=1)
         return replace(recipe, standard_error=float(averaged(squares, self.spectrum.weights)[1]))
+
+    def residuals(self, recipe: PlannedRecipe) -> FloatArray:
+        """Left-out residuals (n, t) of a recipe as the mean step has them, times the roots of weights."""
+        step, visits = self._steps_of(recipe)
+        return np.asarray(self.curve.residuals(step, np.array([visits * recipe.epochs]), recipe.penalty)[0])
 
     def _steps_of(self, recipe: PlannedRecipe) -> tuple[float, float]:
         """The step that a recipe has in the long run, and its visits per epoch."""
@@ -256,16 +276,36 @@ class Search:
         residuals = given.residuals(step, visits, penalty, rows)
         return np.asarray(np.square(residuals).mean(axis=2).sum(axis=1) / self.spectrum.weights[rows].sum())
 
+    @property
+    def is_affordable(self) -> bool:
+        """True if recipes are refined in seconds."""
+        return self.n * float(len(self.spectrum.values)) ** 2 <= _AFFORDABLE
+
+    def promise(self, best: PlannedRecipe, scaled: bool) -> Promise:
+        """The test error to expect of the best recipe, which was chosen among all others."""
+        shape = self.mean_squares.shape
+        first = int(np.ravel_multi_index(best.place, shape))
+        penalty, size, share, when = np.unravel_index(
+            np.append(first, np.delete(np.arange(self.mean_squares.size), first)), shape
+        )
+        recipes = Recipes(
+            self.steps[penalty, size, share],
+            self.visits[size] * self.epochs[when],
+            self.penalties[penalty],
+            self.spreads[penalty, size, share, when],
+        )
+        return Promise.of(self.curve, recipes, scaled)
+
     def ranked(self, verify: bool) -> list[PlannedRecipe]:
         """All recipes, the best first, refined until the first one is.
 
         What is equal up to a thousandth is ranked by its length, then by the size of its batches.
         """
-        affordable = verify and self.n * float(len(self.spectrum.values)) ** 2 <= _AFFORDABLE
-        ranked: list[PlannedRecipe] = []
+        totals, ranked = self.mean_squares + self.spreads, []
         for momentum in self.momenta:
-            recipes = _sorted(self.screened(float(momentum)))
-            count = _REFINED if affordable else 0
+            stops = [(*place, _first(totals[place])) for place in np.ndindex(self.steps.shape)]
+            recipes = _sorted([self.screened(place, float(momentum)) for place in stops])
+            count = _REFINED if verify and self.is_affordable else 0
             for _ in track(range(count), count, "refining recipes"):
                 if recipes[0].is_verified:
                     break

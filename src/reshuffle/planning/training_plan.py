@@ -1,7 +1,8 @@
 """A plan for training: step, batch size and stopping epoch by leave-one-out, and what other choices cost."""
 
+import math
 import warnings
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
@@ -13,9 +14,11 @@ from reshuffle import _arrays
 from reshuffle._arrays import AnyArray, FloatArray
 from reshuffle._display import Displayed, Table, plain
 from reshuffle._uncertainty import factor, plus_minus, significant
+from reshuffle.grid import single_runs
 from reshuffle.grid.metrics import REFUSALS
 from reshuffle.planning import programs
 from reshuffle.planning.loo_grid import Spectrum, ridge_left_out
+from reshuffle.planning.promise import Promise
 from reshuffle.planning.search import EQUAL, PlannedRecipe, Search
 from reshuffle.problem import LeastSquares
 from reshuffle.problem.classes import Classes, classes_of
@@ -43,6 +46,18 @@ _DETERMINED = 1e-6
 """Share of the variance of y that is left where a column, or all of them, determine it."""
 _CLASSES = 20
 """Whole numbers in y, at most, that look like classes."""
+_EQUAL_ACCURACY = 0.25
+"""Standard errors by which the accuracies of two recipes differ at least, on the same rows, where it matters."""
+_NORMAL = 1.96
+"""Standard errors in half of a 95% interval."""
+_FEW = 20
+"""Rows below which a test error can hardly be promised."""
+_HEAVY = 6.0
+"""Kurtosis of residuals with heavy tails: of 30 normal ones it is larger once in a hundred times."""
+_SIMULATED = 10_000
+"""Visits of simulated runs that take a third of a second."""
+_RUNNERS_UP = 3
+"""Runners-up among the choices."""
 _JUDGED = 4000
 """Rows that are left out for the accuracy, at most: it is known to half a percent by so many."""
 
@@ -86,7 +101,7 @@ class HoldoutCheck(Displayed):
     Attributes
     ----------
     predicted, predicted_error : float
-        By leave-one-out on the rows that were planned with, and its standard error.
+        `Plan.test_error`, from the rows that were planned with, and its standard error.
     found, found_error : float
         Of the mean iterate on the held-out rows, and its standard error, since these are a sample.
     single_run : float
@@ -163,6 +178,10 @@ class Plan(Displayed):
         Below which single runs are proven to converge in the mean square, if batches are drawn with replacement.
     names : tuple of str
         Names of the columns of X, if it was a DataFrame.
+    promise : Promise
+        From the estimate of the best recipe to the test error that is expected of it.
+    search : Search
+        The grid, from which other recipes are refined.
     classes : (K,) or None
         The labels, if y had classes.
     """
@@ -182,6 +201,8 @@ class Plan(Displayed):
     mean_squares: FloatArray
     spreads: FloatArray
     safe_steps: FloatArray
+    promise: Promise
+    search: Search
     names: tuple[str, ...] = ()
     classes: AnyArray | None = None
 
@@ -201,13 +222,33 @@ class Plan(Displayed):
 
     @property
     def test_error(self) -> float:
-        """The test error that is expected of the best recipe, E (y - x'b)^2, over outputs on average."""
-        return self.best.test_error
+        """The test error that is expected of the best recipe, E (y - x'b)^2, over outputs on average.
+
+        Each row is left out of the training, of the means and of the scales, and the estimate is corrected for
+        being the smallest of many.
+        """
+        return self.best.test_error * self.promise.factor
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95% interval of the test error: rows are a sample, and so is the choice that they make."""
+        half = math.exp(self.promise.half_width)
+        return self.test_error / half, self.test_error * half
 
     @property
     def standard_error(self) -> float:
-        """Standard error of the test error: the rows are a sample."""
-        return self.best.standard_error
+        """Standard error of the test error: 1.96 of it are half of the interval, about."""
+        return self.test_error * self.promise.half_width / _NORMAL
+
+    @property
+    def naive_test_error(self) -> float:
+        """The estimate by which the best recipe was chosen: too small, since it is the smallest of many."""
+        return self.best.test_error
+
+    @property
+    def median_absolute_error(self) -> float:
+        """The median of |y_i - x_i'b| over rows that are left out: a few far rows do not change it."""
+        return self.promise.median_absolute_error
 
     @cached_property
     def run(self) -> Run:
@@ -232,6 +273,19 @@ class Plan(Displayed):
     def accuracy(self) -> float:
         """The accuracy that is expected of a single run of the best recipe on new rows, for y of classes."""
         return float(self.classification.accuracy)
+
+    def by_accuracy(self) -> "Plan":
+        """Plan for accuracy: of the best recipe and its runners-up, the one whose single runs tell most rows right.
+
+        These are left-out rows. What is within a quarter of a standard error of the highest accuracy is equal, and
+        the least test error wins there.
+        """
+        recipes = (self.best, *self.runners_up)
+        others = [tuple(other for other in recipes if other is not one) for one in recipes]
+        plans = [replace(self, best=one, runners_up=rest) for one, rest in zip(recipes, others, strict=True)]
+        highest = max(plans, key=lambda plan: plan.accuracy)
+        enough = highest.accuracy - _EQUAL_ACCURACY * float(highest.classification.standard_error)
+        return next(plan for plan in plans if plan.accuracy >= enough)
 
     @cached_property
     def coefficients(self) -> tuple[FloatArray, Any]:
@@ -267,6 +321,59 @@ class Plan(Displayed):
         spread = run.excess_training_loss(epochs, of_run=True) - run.excess_training_loss(epochs)
         problem = run.problem
         return float(self.best.mean_square + 2 * problem.n * np.mean(spread) / problem.row_weights.sum())
+
+    @cached_property
+    def single_run_deviation(self) -> float:
+        """Standard deviation of the test error of single runs of the best recipe, over their random orders.
+
+        With e the left-out residuals and d the deviation of a run from the mean iterate, that of
+        mean_i ((x_i'd)^2 - 2 e_i x_i'd), over simulated runs.
+        """
+        problem, best = self.problem, self.best
+        if not best.scheme.is_random or best.scheme.steps(problem.n) == 1:
+            return 0.0
+        (apart,) = single_runs.deviations(self.run, np.array([float(best.epochs)]))
+        left_out = self.search.residuals(best)
+        squares = problem.reduction.squares(apart, 1) - 2 * np.einsum(
+            "rpt,pt->rt", apart, problem.X.T @ left_out
+        )
+        return float(squares.mean(axis=1).std(ddof=1) / problem.row_weights.sum())
+
+    def runs_to_compare(self, share: float = 0.01) -> int:
+        """Runs of each of two recipes by which one can tell them apart, if their test errors differ by a share.
+
+        So many that the difference of the two means is two standard errors: 8 (deviation / difference)^2. All runs
+        are tested on the same rows.
+        """
+        difference = _arrays.positive("share", share) * self.best.test_error
+        return max(1, math.ceil(2 * (_PLAUSIBLE * self.single_run_deviation / difference) ** 2))
+
+    @cached_property
+    def choices(self) -> tuple[tuple[str, PlannedRecipe], ...]:
+        """The best recipe, runners-up, and recipes with one number far off, by name, each computed for itself.
+
+        Where that takes too long `is_verified` is False: they are estimates by the mean step.
+        """
+        best, search = self.best, self.search
+        penalty, size, share, when = best.place
+        places = {
+            "rate too large": (len(self.shares) - 1, when),
+            "rate too small": (max(share - 3, 0), when),
+            "stopped early": (share, int(np.argmin(np.abs(self.epochs - best.epochs / 4)))),
+            "trained too long": (share, int(np.argmin(np.abs(self.epochs - 10 * best.epochs)))),
+        }
+        others = [("runner-up", other) for other in self.runners_up[:_RUNNERS_UP]]
+        for name, (other, epoch) in places.items():
+            if (other, epoch) != (share, when):
+                recipe = search.screened((penalty, size, other, epoch), best.momentum)
+                # The best recipe may stop between two epochs of the grid.
+                epochs = best.epochs if epoch == when else recipe.epochs
+                others.append((name, replace(recipe, epochs=epochs)))
+        found = [
+            (name, other if np.isfinite(other.error) else search.refined(other, [other.epochs]))
+            for name, other in others
+        ]
+        return (("recommended", best), *(found if self.search.is_affordable else others))
 
     @property
     def at_best_epoch(self) -> FloatArray:
@@ -353,7 +460,31 @@ class Plan(Displayed):
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """Remarks on guarantee and threshold, edges of the grid, columns that determine y, and y of classes."""
-        return (self._on_the_step(), *self._on_edges(), *self._on_leaks(), *self._on_classes())
+        return (
+            self._on_the_step(), *self._on_edges(), *self._on_leaks(), *self._on_classes(), *self._on_promise(),
+        )  # fmt: skip
+
+    def _on_promise(self) -> list[str]:
+        n, (low, high), best, found = self.problem.n, self.interval, self.best, []
+        if n < _FEW:
+            found.append(
+                f"{n} rows tell little: a test error between {significant(low, 2)} and {significant(high, 2)} is "
+                "all that can be promised"
+            )
+        if self.promise.kurtosis > _HEAVY:
+            found.append(
+                f"residuals have heavy tails (kurtosis {significant(self.promise.kurtosis, 2)}): a few rows make "
+                "most of the mean square; half of the rows are predicted to within "
+                f"{significant(self.median_absolute_error, 3)}"
+            )
+        visits = best.scheme.steps(n) * best.epochs * (self.problem.outputs or 1)
+        if best.spread and visits <= _SIMULATED:
+            deviation, runs = self.single_run_deviation / best.test_error, self.runs_to_compare()
+            found.append(
+                f"single runs scatter by {significant(100 * deviation, 2)}% of the test error: to see that a "
+                f"recipe is 1% better takes {runs} run{'s' * (runs > 1)} of each"
+            )
+        return found
 
     def _on_the_step(self) -> str:
         best, problem = self.best, self.problem
@@ -469,14 +600,18 @@ class Plan(Displayed):
         """The best recipe, with `runners_up`, `least_squares`, `ridge` and `notes`, in numbers, words and lists."""
         names = ("runners_up", "least_squares", "ridge", "notes")
         others = {name: plain(getattr(self, name)) for name in names}
-        return {**self.best.to_dict(), "rows": self.problem.n, **others}
+        promised = ("test_error", "interval", "standard_error", "naive_test_error", "median_absolute_error")
+        numbers = {name: plain(getattr(self, name)) for name in promised}
+        return {**self.best.to_dict(), **numbers, "rows": self.problem.n, **others}
 
     def __repr__(self) -> str:
-        best, n = self.best, self.problem.n
+        best, n, (low, high) = self.best, self.problem.n, self.interval
         lines = [
             f"train with {best.words()}",
-            f"  expected test error {plus_minus(best.test_error, best.standard_error)}, "
-            f"leaving out each of {n} rows ({best.method})",
+            f"  expected test error {significant(self.test_error, 4)}, between {significant(low, 3)} and "
+            f"{significant(high, 3)} (95%)",
+            f"    by leaving out each of {n} rows, {plus_minus(best.test_error, best.standard_error)} "
+            f"({best.method}), corrected for the choice among many",
         ]
         if best.spread:
             lines.append(f"    of which {significant(best.spread, 2)} is the spread of single runs")
@@ -523,6 +658,7 @@ def plan(
     leave-one-out of descent whose batches are drawn afresh from all rows, plus an estimate of what random orders
     add in a single run. The best of them are then refined, by the leave-one-out of the run itself,
     until one of these is the best. What differs by less than a thousandth is equal: the shorter training wins.
+    The smallest of many estimates is too small: a bootstrap of the choice corrects `plan.test_error` for that.
 
     Parameters
     ----------
@@ -545,8 +681,8 @@ def plan(
         How rows are visited; its batch size does not matter. `SampleReshuffling`, torch's shuffle=True, by default.
     standardize, intercept : bool
         Divide the columns of X by their standard deviation; subtract the means of X and y. Where a row is left out
-        means are those of the others; deviations stay those of all rows. Both are done by default, but never to a
-        problem.
+        means are those of the others, and in `plan.test_error` deviations, too. Both are done by default, but never
+        to a problem.
     sample_weight : (n,), optional
         Of the rows, in training, in means and deviations, and in the test error.
     classes : bool, optional
@@ -566,12 +702,14 @@ def plan(
     >>> problem = rs.gaussian(200, 100, noise=1.0, seed=0)
     >>> rs.plan(problem.X, problem.y, batch_sizes=[50, 100], epochs=200)
     train with batches of 100, step 0.032, 22 epochs
-      expected test error 1.22 ± 0.12, leaving out each of 200 rows (cavity)
+      expected test error 1.251, between 0.94 and 1.67 (95%)
+        by leaving out each of 200 rows, 1.22 ± 0.12 (cavity), corrected for the choice among many
         of which 8e-06 is the spread of single runs
       least squares: 1.669 (+36.71%)
       ridge: 1.214 (-0.57%)
       next: batches of 50, step 0.0122, 29 epochs: 1.221 (-0.03%)
       the step is 0.0625 of 0.512, below which convergence is guaranteed; the threshold may be larger
+      single runs scatter by 0.016% of the test error: to see that a recipe is 1% better takes 1 run of each
       within 0.1% of the least test error, the shortest training is chosen
     """
     labels = None if y is None else classes_of(y, classes)
@@ -616,6 +754,8 @@ def plan(
         safe_steps=search.safe_steps,
         # Columns of a DataFrame without names are numbers.
         names=tuple(names) if np.ndim(names) == 1 and all(isinstance(name, str) for name in names) else (),
+        promise=search.promise(best, scales),
+        search=search,
         classes=None if labels is None else labels.names,
     )
 

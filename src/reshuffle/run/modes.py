@@ -238,7 +238,10 @@ class Epoch:
             modified[np.concatenate(partition)] = space.lift(inside).T
             return modified
         for batch, members in enumerate(partition):
-            weight = problem.n / (self.blocks.batches * self.blocks.divisors[batch])
+            # Samples of several rows are visited as one, and each of the rows has its share.
+            weight = problem.n / (
+                self.blocks.batches * self.blocks.divisors[batch] * self.scheme.rows_per_unit
+            )
             inside = space.coordinates(problem.X[members].T)
             modified[members] = weight * space.lift(self.mean.modifier(batch) @ inside).T
         return modified

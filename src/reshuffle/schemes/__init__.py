@@ -1,7 +1,14 @@
 """Ways of visiting the data: declarations of what is random. A new one is registered here."""
 
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
-from reshuffle.schemes.fixed_batches import Cyclic, FullBatch, PairedReversal, RandomReshuffling, ShuffleOnce
+from reshuffle.schemes.fixed_batches import (
+    Cyclic,
+    FullBatch,
+    LocalDescent,
+    PairedReversal,
+    RandomReshuffling,
+    ShuffleOnce,
+)
 from reshuffle.schemes.samples import (
     GroupReshuffling,
     PoissonSampling,
@@ -17,6 +24,7 @@ __all__ = [
     "Cyclic",
     "FullBatch",
     "GroupReshuffling",
+    "LocalDescent",
     "PairedReversal",
     "PoissonSampling",
     "RandomReshuffling",

@@ -1,6 +1,6 @@
 """Schemes that visit every batch of a fixed partition once per epoch: in one, a fixed, or a random order."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import permutations as every_order
 from itertools import repeat
 from math import factorial
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
-from reshuffle.schemes.base import Batches, Scheme, Shuffle, with_named_numbers
+from reshuffle.schemes.base import Batches, Scheme, Shuffle, Visit, with_named_numbers
 
 _MOST_ENUMERATED = 720
 """Orders up to which all of them are averaged over: 6 batches."""
@@ -249,3 +249,63 @@ class PairedReversal(Scheme):
                 f"{batches}; try larger batches."
             )
         return [np.array(order + order[::-1]) for order in every_order(range(batches))]
+
+
+class LocalDescent(Scheme):
+    """Federated averaging: every client takes some steps on its own rows, and the parameters are averaged.
+
+    An epoch is one round. With W_c of the rows of client c it multiplies the error by the mean over the clients of
+    (I - step W_c)^local_steps: nothing is random. `run.limit()` is its fixed point, which is least squares for one
+    local step or clients that agree, and `run.compare_limit()` how far the clients' drift has moved it. Momentum
+    buffers are averaged with the parameters. All clients count alike.
+
+    Parameters
+    ----------
+    clients : int or list of index arrays
+        The number of clients, for contiguous blocks of rows; or the rows of each.
+    local_steps : int
+        Full-batch steps of each client in a round; one is gradient descent on all clients.
+
+    >>> import reshuffle as rs
+    >>> problem = rs.gaussian(60, 3, noise=1.0, seed=1)
+    >>> for local_steps in (1, 10):
+    ...     run = rs.descend(problem, rs.LocalDescent(clients=3, local_steps=local_steps), step=0.1)
+    ...     print(round(run.compare_limit().distance, 4))
+    0.0
+    0.0114
+    """
+
+    shuffle = Shuffle.FROM_A_LIST
+    is_random = False
+    example = "clients=4, local_steps=10"
+
+    def __init__(self, clients: Batches, local_steps: int):
+        self.local_steps = _arrays.whole_number("local_steps", local_steps, 1)
+        if not isinstance(clients, Iterable):
+            clients = _arrays.whole_number("clients", clients, 1)
+        super().__init__(batches=clients)
+
+    def __repr__(self) -> str:
+        clients = "an explicit partition, " if self.is_explicit else ""
+        return f"LocalDescent({clients}clients={self.batches}, local_steps={self.local_steps})"
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        return (*super().settings, self.local_steps)
+
+    def steps(self, n: int) -> int:
+        self.sizes(n)
+        return self.local_steps
+
+    def orders(self, n: int) -> Sequence[IntArray]:
+        # The mean over a client that is drawn at random is the mean over all of them.
+        return [np.full(self.local_steps, client) for client in range(len(self.sizes(n)))]
+
+    def with_batch_size(self, batch_size: int) -> Self:
+        raise self._no_counterpart("clients")
+
+    def visits(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[Iterator[Visit]]:
+        raise UnsupportedError(
+            f"{self!r} averages over its clients after every round, which a simulation of single runs does not; "
+            "descend(...) is exact, and nothing in it is random."
+        )

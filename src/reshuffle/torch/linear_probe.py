@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import AnyArray, FloatArray
 from reshuffle._progress import track
+from reshuffle.planning import Plan, plan
 from reshuffle.problem import LeastSquares
 from reshuffle.run import Run
 from reshuffle.torch.samples import (
@@ -55,12 +56,27 @@ class Probe:
         """
         return _features(self._backbone, loader, self.has_bias, device)
 
+    def plan(self, **options: Any) -> Plan:
+        """Choose batch size, step and stopping epoch of the head: by accuracy if the targets are classes.
+
+        `plan.accuracy` is the one to expect of a single run on new samples, by leaving out those of the problem.
+        Steps are for half the sum of squares per sample: for nn.MSELoss of t outputs, `lr` is t / 2 times the step.
+
+        Parameters
+        ----------
+        **options
+            batch_sizes, steps, momenta, penalties, epochs and others, as in `reshuffle.plan`.
+        """
+        made = plan(self.problem, **options)
+        return made if self.classes is None else made.by_accuracy()
+
     def accuracy(self, run: Run, epochs: ArrayLike, loader: Any = None) -> FloatArray:
         """The accuracy of the mean iterate: the share of samples whose largest output is that of their class.
 
         The mean iterate is the average of the weights over all orders. A single run is mostly less accurate, often
         by a few percentage points, since its random order moves its weights away from that average: the more, the
-        larger the step and the smaller the batches. For the accuracy to expect of single runs, train a few of them.
+        larger the step and the smaller the batches. `run.leave_one_out(epochs).accuracy` is what to expect of
+        single runs on new samples.
 
         Parameters
         ----------

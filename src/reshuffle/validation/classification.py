@@ -147,16 +147,9 @@ def classification(run: "Run", left_out: "LeaveOneOut") -> Classification:
 
 def _deviations(run: "Run", when: FloatArray, runs: int, seed: int) -> FloatArray:
     """Parameters of simulated runs less their mean, (epochs, runs, p, t), with the variance of a single run."""
-    problem, start = run.problem, columns(run.start)
-    found = [
-        simulated_states(
-            problem if problem.outputs is None else problem.output(output),
-            run.scheme, run.recipe, start[:, output], when, runs, seed, np.copy,
-        )
-        for output in range(problem.outputs or 1)
-    ]  # fmt: skip
+    found = simulated_states(run.problem, run.scheme, run.recipe, run.start, when, runs, seed, np.copy)
     with np.errstate(invalid="ignore", over="ignore"):
-        made = np.stack(found, axis=-1)
+        made = found.reshape(len(when), runs, -1, run.problem.p).swapaxes(2, 3)
         made -= made.mean(axis=1, keepdims=True)
         made *= np.sqrt(runs / (runs - 1))
     return made

@@ -5,7 +5,7 @@
   const NAMESPACE = "http://www.w3.org/2000/svg";
   const colour = (name) => `var(--${name})`;
   const known = (value) => value !== null && Number.isFinite(value);
-  const short = (value) => String(parseFloat(value.toPrecision(4)));
+  const short = (value) => (Math.abs(value) < 1e5 ? String(parseFloat(value.toPrecision(4))) : value.toExponential().replace("e+", "e"));
   const clamp = (value, low, high) => Math.max(low, Math.min(value, high));
   const range = (first, last, every = 1) => Array.from({ length: Math.floor((last - first) / every) + 1 }, (_, k) => first + k * every);
 
@@ -166,26 +166,18 @@
       return event.clientX - this.plot.getBoundingClientRect().left;
     }
 
+    // A slider across the chart, of which only the thumb is seen: keyboard, pointer and screen readers know it.
     placeHandle() {
-      const input = document.getElementById(this.spec.handle), value = Number(input.value);
+      const input = document.getElementById(this.spec.handle), { low, high } = this.x;
       if (!this.handle) {
-        const name = `${input.labels[0].textContent}, on the chart`;
-        this.handle = html("div", { class: "handle", tabindex: 0, role: "slider", "aria-label": name, "aria-valuemin": input.min, "aria-valuemax": input.max }, this.plot);
-        const move = (to) => {
-          input.value = to;
+        this.handle = html("input", { type: "range", class: "handle", "aria-label": `${input.labels[0].textContent}, on the chart` }, this.plot);
+        this.handle.addEventListener("input", () => {
+          input.value = this.handle.value;
           input.dispatchEvent(new Event("input", { bubbles: true }));
-        };
-        this.handle.addEventListener("pointerdown", (event) => { this.handle.setPointerCapture(event.pointerId); event.preventDefault(); this.handle.focus(); });
-        this.handle.addEventListener("pointermove", (event) => { if (this.handle.hasPointerCapture(event.pointerId)) move(this.x.value(this.pixel(event))); });
-        this.handle.addEventListener("keydown", (event) => {
-          const steps = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 10, PageDown: -10 }[event.key];
-          if (!steps) return;
-          event.preventDefault();
-          move(Number(input.value) + steps * input.step);
         });
       }
-      this.handle.setAttribute("aria-valuenow", value);
-      Object.assign(this.handle.style, { left: `${this.x(clamp(value, this.x.low, this.x.high))}px`, height: `${this.bottom - 20}px` });
+      Object.assign(this.handle, { min: low, max: high, step: input.step, value: input.value });
+      this.handle.style.cssText = `left: ${this.x(low) - 14}px; width: ${this.x(high) - this.x(low) + 28}px; --height: ${this.bottom - 20}px`;
     }
 
     hover(pixel) {

@@ -1,0 +1,78 @@
+"""What random orders add to the test error of a single run: exact where that is quick, else from simulated runs."""
+
+import math
+
+import numpy as np
+
+from reshuffle._arrays import FloatArray, columns
+from reshuffle._budget import CALL, warnings_of
+from reshuffle._uncertainty import ErrorKind
+from reshuffle.errors import BudgetError, UnsupportedError
+from reshuffle.run import Run
+from reshuffle.simulation import simulated_states
+
+RUNS = 64
+"""Simulated runs: their mean square distance is known to 10% or so, and is a small share of the test error."""
+_CALLS = 4.0
+"""Calls of numpy that a visit of all simulated runs takes."""
+
+
+def deviations(run: Run, epochs: FloatArray, runs: int = RUNS) -> FloatArray:
+    """Parameters of simulated runs after finite epochs (k,) less their mean, (k, runs, p, t).
+
+    They are enlarged such that the mean of their squares is the variance.
+    """
+    problem, found = run.problem, []
+    stops, places = np.unique(epochs, return_inverse=True)
+    for output in range(problem.outputs or 1):
+        alone = problem if problem.outputs is None else problem.output(output)
+        states = simulated_states(
+            alone,
+            run.scheme,
+            run.recipe,
+            columns(run.start)[:, output],
+            stops,
+            runs,
+            run.accuracy.seed,
+            np.copy,
+        )
+        with np.errstate(invalid="ignore", over="ignore"):
+            found.append((states - states.mean(axis=1, keepdims=True))[places])
+    return np.stack(found, axis=-1) * math.sqrt(runs / (runs - 1))
+
+
+def spread(run: Run, epochs: FloatArray) -> tuple[FloatArray, FloatArray, ErrorKind]:
+    """E |X (b - E b)|^2 over the weights of the rows at epochs (k,), its error, and the kind of that.
+
+    Of shape (k,) or (k, t). It is what random orders add to the mean square of residuals.
+    """
+    problem, scheme = run.problem, run.scheme
+    shape = problem.squeezed(np.zeros((len(epochs), problem.outputs or 1))).shape
+    if not scheme.is_random or scheme.steps(problem.n) == 1:
+        return np.zeros(shape), np.zeros(shape), "exact"
+    total = problem.row_weights.sum()
+    if _is_quickly_simulated(run, epochs):
+        apart = deviations(run, epochs)
+        squares = problem.reduction.squares(apart, 2) / total
+        with np.errstate(invalid="ignore"):
+            error = 2 * squares.std(axis=1, ddof=1) / math.sqrt(RUNS)
+        error = np.where(np.isnan(error), np.inf, error)
+        return problem.squeezed(squares.mean(axis=1)), problem.squeezed(error), "estimate"
+    covariance, rows = run.covariance(epochs), problem.compressed.X
+    deviation, off = covariance.deviation(rows), covariance.deviation_error(rows)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares, error = np.square(deviation), np.where(off == 0, 0.0, 2 * deviation * off)
+    return squares.sum(axis=1) / total, error.sum(axis=1) / total, covariance.error_kind
+
+
+def _is_quickly_simulated(run: Run, epochs: FloatArray) -> bool:
+    """True if simulating some runs takes less than their covariance."""
+    problem, last = run.problem, float(epochs.max())
+    if not math.isfinite(last):
+        return False
+    visit = _CALLS * CALL * run.scheme.steps(problem.n) + 4.0 * problem.n * problem.p * RUNS
+    try:
+        (choice, _) = warnings_of(lambda: run.second_moment_choice(epochs, given_responses=True))
+        return last * visit < choice.method.operations
+    except (BudgetError, UnsupportedError):
+        return True

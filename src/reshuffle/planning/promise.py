@@ -1,0 +1,187 @@
+"""The test error that a plan promises, with an interval.
+
+The estimate of the recipe that is chosen is too small for two reasons. Columns are scaled by all rows, those left
+out among them; and it is the smallest of many. So rows are left out of means and scales too, and the choice is
+bootstrapped (Tsamardinos, Greasidou and Borboudakis, 2018): rows are drawn with replacement, a recipe is chosen by
+their left-out squares, and judged by those of the rows that were not drawn. Their mean is the promise, times
+exp(v / 2), with v its squared relative standard error: a mean of skewed squares is more often too small than too
+large. The interval has as much on both sides, in the logarithm, as the farther of the 2.5% and 97.5% quantiles
+of the bootstrapped means. `benchmarks/promises.py` measures bias and coverage.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle.planning.loo_grid import LeftOutCurve
+
+DRAWS = 500
+"""Bootstrapped choices."""
+_RECIPES = 400
+"""Recipes to choose from, spread over the whole grid: the best few hundred are so alike that a choice among them is
+hardly a choice (for 45 rows the promise is then 4% too small)."""
+_NUMBERS = 4e9
+"""Products that the left-out squares of all rows and recipes may take: where they take more, recipes are fewer."""
+_GROUPS = 2000
+"""Rows that are drawn, at most; of more rows, groups are drawn."""
+_REFITS = 1e9
+"""Operations of fits without a row: where rows are too many some of them tell what scales change."""
+_CONSTANT = 1e-10
+"""Deviation of a standardized column that is constant without a row."""
+_QUANTILES = (0.025, 0.975)
+
+
+@dataclass(frozen=True, eq=False)
+class Recipes:
+    """Recipes of mean steps: steps of a visit, numbers of visits, penalties and spreads, (k,) each."""
+
+    steps: FloatArray
+    visits: FloatArray
+    penalties: FloatArray
+    spreads: FloatArray
+
+    def some(self, places: IntArray) -> "Recipes":
+        """Some of the recipes."""
+        return Recipes(self.steps[places], self.visits[places], self.penalties[places], self.spreads[places])
+
+    def combinations(self, curve: LeftOutCurve) -> FloatArray:
+        """What left-out residuals are made of, (k, 1 + 2N), as in `LeftOutCurve.combinations`."""
+        each = zip(self.steps, self.visits, self.penalties, strict=True)
+        return np.vstack(
+            [curve.combinations(step, np.array([visits]), penalty) for step, visits, penalty in each]
+        )
+
+    def learned(self, values: FloatArray) -> FloatArray:
+        """(1 - (1 - step m)^visits) / m for m = value + penalty, (k, r) for values (r,)."""
+        rates = values + self.penalties[:, np.newaxis]
+        visits, shares = self.visits[:, np.newaxis], self.steps[:, np.newaxis] * rates
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left = np.where(
+                shares < 1, -np.expm1(visits * np.log1p(-shares)), 1 - np.power(1 - shares, visits)
+            )
+            return np.where(shares > 1e-15, left / rates, visits * self.steps[:, np.newaxis])
+
+
+def left_out_squares(
+    curve: LeftOutCurve, recipes: Recipes, rows: IntArray, groups: int
+) -> tuple[FloatArray, FloatArray]:
+    """Sums of left-out squares over groups of some rows, (k, g), and of the weights of these, (g,).
+
+    The i-th of the rows is in group i modulo g. Squares are means over outputs, times the weights of the rows.
+    """
+    combinations, begin = recipes.combinations(curve).T, 0
+    found, members = np.zeros((groups, combinations.shape[1])), np.arange(len(rows)) % groups
+    for parts in curve.pieces(rows):
+        squares = np.square(parts @ combinations).mean(axis=1)
+        np.add.at(found, members[begin : begin + len(squares)], squares)
+        begin += len(squares)
+    return found.T, np.asarray(np.bincount(members, curve.spectrum.weights[rows]), dtype=np.float64)
+
+
+def refitted_squares(curve: LeftOutCurve, recipes: Recipes, rows: IntArray) -> FloatArray:
+    """Left-out squares (k, m) of some rows, each left out of the means and the scales of the others too.
+
+    The problem of the curve has columns of mean zero and variance one, or zero. One eigendecomposition per row.
+    """
+    problem, weights = curve.spectrum.problem, curve.spectrum.weights
+    roots = np.sqrt(weights)[:, np.newaxis]
+    features, responses = problem.X / roots, problem.y.reshape(problem.n, -1) / roots
+    found = np.zeros((len(recipes.steps), len(rows)))
+    for place, row in enumerate(rows):
+        shares = np.where(np.arange(problem.n) == row, 0.0, weights / (weights.sum() - weights[row]))
+        mean, response_mean = shares @ features, shares @ responses
+        deviations = np.sqrt(shares @ np.square(features - mean))
+        scales = np.where(deviations > _CONSTANT, deviations, 1.0)
+        is_centred = float(curve.spectrum.centred)
+        seen = roots * (features - is_centred * mean) / scales
+        missing = roots * (responses - is_centred * response_mean)
+        new, response = seen[row].copy(), missing[row].copy()
+        seen[row], missing[row] = 0.0, 0.0
+        # The smaller of X'X and XX'.
+        if problem.p < problem.n:
+            values, vectors = scipy.linalg.eigh(seen.T @ seen / problem.n, check_finite=False)
+            left, right = new @ vectors, vectors.T @ (seen.T @ missing) / problem.n
+        else:
+            values, vectors = scipy.linalg.eigh(seen @ seen.T / problem.n, check_finite=False)
+            left, right = (seen @ new) @ vectors / problem.n, vectors.T @ missing
+        predicted = (left * recipes.learned(values.clip(min=0.0))) @ right
+        found[:, place] = np.square(response - predicted).mean(axis=1)
+    return found
+
+
+def bootstrapped(
+    squares: FloatArray, weights: FloatArray, spreads: FloatArray, draws: int, seed: int = 0
+) -> FloatArray:
+    """Mean squares (draws,) of rows that were not drawn, for the recipes that are best on those that were.
+
+    Squares (k, g) of recipes and rows, times the weights (g,) of these; spreads (k,) are added to their means.
+    Draws in which all rows are drawn have no answer and are left out.
+    """
+    count = len(weights)
+    drawn = (
+        np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=draws).astype(float)
+    )
+    drawn = drawn[(drawn == 0).any(axis=1)]
+    chosen = (drawn @ squares.T / (drawn @ weights)[:, np.newaxis] + spreads).argmin(axis=1)
+    out = drawn == 0
+    return np.asarray((out * squares[chosen]).sum(axis=1) / (out @ weights) + spreads[chosen])
+
+
+@dataclass(frozen=True, eq=False)
+class Promise:
+    """The test error to expect of a chosen recipe, over its estimate by leave-one-out.
+
+    Attributes
+    ----------
+    factor : float
+        The test error to expect over the estimate of the recipe that was chosen.
+    half_width : float
+        Of the 95% interval, in the logarithm of the test error.
+    kurtosis : float
+        Of the left-out residuals: 3 if they are normal.
+    median_absolute_error : float
+        The median of |y_i - x_i'b|, rows and outputs together.
+    """
+
+    factor: float
+    half_width: float
+    kurtosis: float
+    median_absolute_error: float
+
+    @classmethod
+    def of(cls, curve: LeftOutCurve, recipes: Recipes, scaled: bool) -> "Promise":
+        """The promise for the first of some recipes, which was chosen among all of them."""
+        problem, weights = curve.spectrum.problem, curve.spectrum.weights
+        n, outputs, everything = problem.n, problem.outputs or 1, np.arange(problem.n)
+        most = int(_NUMBERS / (n * outputs * (1 + 2 * len(curve.nodes))))
+        count = max(1, min(len(recipes.steps), _RECIPES, most))
+        recipes = recipes.some(np.linspace(0, len(recipes.steps) - 1, count).round().astype(int))
+        squares, totals = left_out_squares(curve, recipes, everything, min(n, _GROUPS))
+        naive = float(squares[0].sum() / totals.sum() + recipes.spreads[0])
+        residuals = curve.residuals(recipes.steps[0], recipes.visits[:1], recipes.penalties[0])[0]
+        residuals = residuals / np.sqrt(weights)[:, np.newaxis]
+        sizes, median = np.square(residuals).mean(axis=0), float(np.median(np.abs(residuals)))
+        if not (0 < naive < np.inf and sizes.all()):
+            return cls(1.0, 0.0, 3.0, median)
+        smaller = min(n, problem.p)
+        price = n * problem.p * smaller + 10.0 * smaller**3 + 50.0 * count * smaller
+        rows = everything[:: max(1, math.ceil(n * price / _REFITS))] if scaled else everything[:0]
+        if len(rows):
+            refits = refitted_squares(curve, recipes, rows)
+            before, _ = left_out_squares(curve, recipes, rows, len(rows))
+            squares = (
+                refits
+                if len(rows) == squares.shape[1]
+                else squares * (refits.sum(axis=1) / before.sum(axis=1))[:, np.newaxis]
+            )
+        means = bootstrapped(squares, totals, recipes.spreads, DRAWS)
+        off = squares[0] - squares[0].sum() / totals.sum() * totals
+        # Squares of normal residuals have twice their squared mean as variance: few rows may not show it.
+        noise = max(float(np.square(off / squares[0].sum()).sum()), 2 / (n * outputs))
+        expected = float(means.mean())
+        low, high = np.log(np.quantile(means, _QUANTILES) / expected)
+        kurtosis = float(np.square(np.square(residuals) / sizes).mean())
+        return cls(expected * math.exp(noise / 2) / naive, float(max(high, -low)), kurtosis, median)

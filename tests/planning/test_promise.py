@@ -1,0 +1,184 @@
+"""The test error that a plan promises, against refits, a bootstrap by hand, fresh rows and trained runs."""
+
+import numpy as np
+import pytest
+
+import reshuffle as rs
+from reshuffle.planning.loo_grid import LeftOutCurve, Spectrum
+from reshuffle.planning.promise import Recipes, bootstrapped, left_out_squares, refitted_squares
+from reshuffle.problem.standardizer import Standardizer
+
+RNG = np.random.default_rng(8)
+
+
+def standardized(X, y, weights):
+    made = Standardizer.of(X, y, weights=weights)
+    return rs.LeastSquares(made.rows(X), made.responses(y), sample_weight=weights)
+
+
+def trained_without(X, y, weights, row, step, visits, penalty):
+    """The squared residual of a row that neither the training nor means nor scales have seen; times its weight."""
+    rest = np.delete(np.arange(len(X)), row)
+    shares = weights[rest] / weights[rest].sum()
+    mean, centre = shares @ X[rest], shares @ y[rest]
+    scale = np.sqrt(shares @ np.square(X[rest] - mean))
+    scale[scale == 0] = 1.0
+    rows, beta = (X - mean) / scale, np.zeros((X.shape[1], y.shape[1]))
+    for _ in range(visits):
+        missing = weights[rest, np.newaxis] * (rows[rest] @ beta - (y[rest] - centre))
+        beta = beta - step * (rows[rest].T @ missing / len(X) + penalty * beta)
+    return weights[row] * np.square(y[row] - centre - rows[row] @ beta).mean()
+
+
+@pytest.mark.parametrize("p", [4, 30], ids=["tall", "wide"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_are_left_out_of_means_and_scales(p, weighted):
+    X = RNG.standard_normal((14, p)) * np.geomspace(0.1, 10, p) + 3.0
+    # Without the first row this column is constant.
+    X[:, -1] = np.arange(14) == 0
+    y = np.column_stack([X[:, 0] + RNG.standard_normal(14), RNG.standard_normal(14)])
+    weights = RNG.uniform(0.3, 2.0, 14) if weighted else np.ones(14)
+    problem = standardized(X, y, weights if weighted else None)
+    spectrum = Spectrum.of(problem, centred=True)
+    step = 0.9 / float(spectrum.values.max())
+    recipes = Recipes(np.array([step, 0.3 * step]), np.array([3.0, 40.0]), np.array([0.0, 0.2]), np.zeros(2))
+    curve = LeftOutCurve.around(spectrum, step, 40 * step, 0.2)
+    rows = np.array([0, 5, 13])
+    expected = [
+        [trained_without(X, y, weights, row, *recipe) for row in rows]
+        for recipe in ((step, 3, 0.0), (0.3 * step, 40, 0.2))
+    ]
+    np.testing.assert_allclose(refitted_squares(curve, recipes, rows), expected, rtol=1e-9)
+
+
+def test_squares_of_groups_are_sums_over_their_rows():
+    problem = standardized(RNG.standard_normal((11, 3)), RNG.standard_normal(11), None)
+    spectrum = Spectrum.of(problem, centred=True)
+    recipes = Recipes(np.full(2, 0.1), np.array([2.0, 9.0]), np.zeros(2), np.zeros(2))
+    curve = LeftOutCurve.around(spectrum, 0.1, 1.0, 0.0)
+    squares, weights = left_out_squares(curve, recipes, np.arange(11), 4)
+    each = np.square(curve.residuals(0.1, np.array([2.0, 9.0]))[..., 0])
+    np.testing.assert_allclose(squares, [[row[k::4].sum() for k in range(4)] for row in each], rtol=1e-10)
+    assert weights.tolist() == [3, 3, 3, 2]
+
+
+def test_the_bootstrap_is_the_one_by_hand():
+    squares, weights = RNG.exponential(size=(6, 9)), RNG.uniform(0.5, 2.0, 9)
+    spreads = RNG.uniform(0, 0.1, 6)
+    found = bootstrapped(squares * weights, weights, spreads, 40, seed=5)
+    drawn, expected = np.random.default_rng(5).multinomial(9, np.full(9, 1 / 9), size=40), []
+    for times in drawn:
+        rows = np.repeat(np.arange(9), times)
+        errors = [np.average(each[rows], weights=weights[rows]) for each in squares] + spreads
+        best, out = int(np.argmin(errors)), np.setdiff1d(np.arange(9), rows)
+        expected.append(np.average(squares[best][out], weights=weights[out]) + spreads[best])
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_with_nothing_to_choose_from_the_promise_is_the_estimate():
+    """One recipe, many rows: no optimism, and next to no effect of scales."""
+    data = rs.gaussian(1000, 3, noise=1.0, seed=1)
+    plan = rs.plan(data.X, data.y, batch_sizes=[1000], steps=[0.5], epochs=1)
+    assert plan.test_error == pytest.approx(plan.naive_test_error, rel=0.01)
+    low, high = plan.interval
+    assert low < plan.test_error < high
+    assert plan.standard_error == pytest.approx(plan.best.standard_error, rel=0.5)
+    assert plan.naive_test_error == plan.best.test_error
+
+
+@pytest.mark.slow
+def test_the_promise_holds_for_fresh_rows():
+    """The smallest of many estimates is too small by an eighth here."""
+    ratios, naive, covered = [], [], 0
+    for seed in range(60):
+        data = rs.gaussian(3040, 12, noise=1.0, seed=100 + seed)
+        X, y = data.X * np.geomspace(0.1, 10, 12), data.y
+        plan = rs.plan(X[:40], y[:40], verify=False)
+        found = plan.check_on(X[40:], y[40:]).found + plan.best.spread
+        ratios.append(np.log(plan.test_error / found))
+        naive.append(np.log(plan.naive_test_error / found))
+        covered += plan.interval[0] <= found <= plan.interval[1]
+    assert np.exp(np.mean(naive)) < 0.95
+    assert abs(np.mean(ratios)) < 3 * np.std(ratios) / np.sqrt(60)
+    assert covered >= 54
+
+
+def left_out_in_runs(X, y, recipe, runs):
+    """Test errors of trained runs (runs,), each row predicted by a run in which its gradient is left out."""
+    rng, n, found = np.random.default_rng(3), len(X), []
+    for _ in range(runs):
+        beta, speed = np.zeros((n, X.shape[1])), np.zeros((n, X.shape[1]))
+        for _ in range(recipe.epochs):
+            order = rng.permutation(n)
+            for first in range(0, n, recipe.batch_size):
+                rows = order[first : first + recipe.batch_size]
+                missing = beta @ X[rows].T - y[rows]
+                missing[np.arange(n)[:, np.newaxis] == rows] = 0.0
+                speed = recipe.momentum * speed + missing @ X[rows] / len(rows)
+                beta = beta - recipe.step * speed
+        found.append(np.square(y - (X * beta).sum(axis=1)).mean())
+    return np.array(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_every_choice_is_what_trained_runs_do(momentum):
+    data = rs.gaussian(60, 4, noise=1.0, seed=2)
+    X = data.X * [3.0, 1.0, 0.5, 0.3]
+    plan = rs.plan(
+        X, data.y, batch_sizes=[12], epochs=60, momenta=[momentum], steps=[0.02, 0.1, 0.5], intercept=False,
+        standardize=False,
+    )  # fmt: skip
+    names = [name for name, _ in plan.choices]
+    assert names[0] == "recommended"
+    assert {"rate too large", "stopped early"} & set(names)
+    for _, choice in plan.choices:
+        assert choice.is_verified
+        runs = left_out_in_runs(X, data.y, choice, 150)
+        allowed = 4 * runs.std(ddof=1) / np.sqrt(150) + choice.error + 0.003 * runs.mean()
+        assert choice.test_error == pytest.approx(runs.mean(), abs=allowed)
+
+
+@pytest.mark.slow
+def test_single_runs_scatter_as_trained_ones_do():
+    data = rs.gaussian(60, 4, noise=1.0, seed=2)
+    plan = rs.plan(
+        data.X, data.y, batch_sizes=[12], epochs=60, steps=[0.5], intercept=False, standardize=False
+    )
+    runs = left_out_in_runs(data.X, data.y, plan.best, 200)
+    assert plan.single_run_deviation == pytest.approx(runs.std(ddof=1), rel=0.35)
+    needed = 8 * (plan.single_run_deviation / (0.01 * plan.best.test_error)) ** 2
+    assert needed <= plan.runs_to_compare(0.01) < needed + 1
+    assert plan.runs_to_compare(10.0) == 1
+    assert any("to see that a recipe is 1% better takes" in note for note in plan.notes)
+    with pytest.raises(ValueError, match="share must be"):
+        plan.runs_to_compare(0.0)
+
+
+def test_few_rows_and_heavy_tails_are_told():
+    data = rs.gaussian(200, 3, noise=1.0, seed=4)
+    few = rs.plan(data.X[:12], data.y[:12], epochs=20)
+    low, high = few.interval
+    assert any(note.startswith("12 rows tell little") for note in few.notes)
+    assert high > 1.5 * low
+    noise = np.random.default_rng(0).standard_t(2, 200)
+    heavy, light = (rs.plan(data.X, data.y + each, epochs=20) for each in (10 * noise, 0.0))
+    assert any("heavy tails" in note for note in heavy.notes)
+    assert not any("heavy tails" in note or "tell little" in note for note in light.notes)
+    left_out = heavy.run.leave_one_out(heavy.best.epochs, centred=True).residuals
+    assert heavy.median_absolute_error == pytest.approx(np.median(np.abs(left_out)), rel=0.02)
+    assert heavy.median_absolute_error**2 < 0.3 * heavy.test_error
+
+
+def test_a_target_that_is_fitted_exactly_has_a_test_error():
+    X = RNG.standard_normal((30, 2))
+    plan = rs.plan(X, X @ [1.0, 2.0], epochs=1000)
+    assert 0 <= plan.interval[0] <= plan.test_error <= plan.interval[1] < 1e-6
+
+
+def test_numbers_of_a_plan_as_a_dict():
+    data = rs.gaussian(40, 3, noise=1.0, seed=4)
+    plan = rs.plan(data.X, data.y, epochs=20, verify=False)
+    found = plan.to_dict()
+    assert (found["test_error"], found["naive_test_error"]) == (plan.test_error, plan.best.test_error)
+    assert found["interval"] == list(plan.interval)
