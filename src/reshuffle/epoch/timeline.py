@@ -167,9 +167,7 @@ class Timeline:
         if self.orders is not None:
             made = [maps_of_orders(visits, force, self.orders)]
         elif self.choice.taken == "sampling":
-            # Less is drawn for a mean that grows, where the cavity equation was tried and says so.
-            tried = self.accuracy.method == "auto" and "cavity" in {one.name for one in self.choice.methods}
-            wanted = self.accuracy.relaxed_for_divergence if tried and self._grows else self.accuracy
+            wanted = select.wanted_of_draws(self.choice, self.accuracy, lambda: self._grows)
             groups = group_maps(visits, force, self.draw_pairs, wanted)
             with np.errstate(over="ignore", invalid="ignore"):
                 made = [mean_of(some) for some in (groups, *without_each(groups))]
