@@ -8,6 +8,7 @@ import pytest
 import scipy.linalg
 
 import reshuffle as rs
+from reshuffle.schemes import samples
 from tests.oracles.every_scheme import RECIPES, check
 from tests.problems import case, close
 from tests.run.test_covariance import check as check_covariance
@@ -148,7 +149,8 @@ def test_gradient_noise_in_the_limit_of_the_full_batch():
         (None, rs.WeightedSampling(np.arange(1, 21), batch_size=8)),
     ]),
 ], ids=repr)  # fmt: skip
-def test_they_are_simulated(scheme):
+def test_they_are_simulated(scheme, monkeypatch):
+    monkeypatch.setattr(samples, "_DRAWN_AT_ONCE", 1000)
     problem, recipe = rs.gaussian(20, 3, noise=0.5, seed=1), {"momentum": 0.3, "penalty": 0.05}
     exact = rs.descend(problem, scheme, 0.1, **recipe).expected_risk([1, 6])
     found = rs.simulate(problem, scheme, 0.1, epochs=[1, 6], runs=4000, fresh_noise=True, seed=3, **recipe)
