@@ -32,7 +32,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     TABLE[:30].to_csv("train.csv", index=False)
-    TABLE[30:][["price", "c", "a", "b"]].to_csv("test.csv", index=False)
+    # In another order, and with a column more.
+    TABLE[30:].assign(d=7.0)[["price", "c", "a", "d", "b"]].to_csv("test.csv", index=False)
     TABLE[:30].to_csv("plain.csv", index=False, header=False)
     TABLE[30:].to_csv("plain_test.csv", index=False, header=False)
 

@@ -193,7 +193,7 @@ def folder(tmp_path, monkeypatch):
         (f"{OWN} flat.npz --target y", "a npz file holds X and y"),
         (f"{OWN} vector.npy --target y", "a npy file has no names"),
         (f"{OWN} good.csv --n 5", "--data brings its own n and p"),
-        (f"{OWN} good.csv --test wide.csv", "the columns of good.csv, in any order, but it also has c"),
+        (f"{OWN} wide.csv --test good.csv", "must have the columns of wide.csv, but it lacks c"),
         (f"{OWN} good.csv --test nameless.csv", "but good.csv does and nameless.csv does not"),
         (f"{OWN} good.csv --test good.npz", "but good.csv does and good.npz does not"),
         (f"{OWN} nameless.csv --test narrower.csv", "must have 2 features as the data has, but it has 1"),

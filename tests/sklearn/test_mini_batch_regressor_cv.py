@@ -220,3 +220,31 @@ def test_rows_are_not_known_by_their_means():
     rng = np.random.default_rng(2)
     X, y = rng.standard_normal((30, 80)), rng.standard_normal(30)
     assert -MiniBatchRegressorCV().fit(X, y).best_score_ > 0.7 * y.var()
+
+
+@pytest.mark.parametrize("cv", [None, 5])
+def test_the_test_error_to_expect_is_corrected_for_the_choice(cv):
+    """The best of 64 scores is too good; over some problems, its corrected value is not."""
+    told, naive, covered = [], [], []
+    for seed in range(16):
+        rng = np.random.default_rng(seed)
+        rows, signal = rng.standard_normal((40, 12)), rng.standard_normal(12) / 4
+        model = MiniBatchRegressorCV(
+            batch_sizes=[None], learning_rates=[0.05, 0.2], weight_decays=[0.0, 0.3], epochs=16, cv=cv
+        ).fit(rows, rows @ signal + rng.standard_normal(40))
+        # The risk on new rows of unit covariance, and their noise.
+        risk = np.square(model.coef_ - signal).sum() + model.intercept_**2 + 1
+        told.append(np.log(model.test_error_ / risk))
+        naive.append(np.log(-model.best_score_ / risk))
+        covered.append(model.interval_[0] < risk < model.interval_[1])
+        assert model.interval_[0] < model.test_error_ < model.interval_[1]
+    assert abs(np.mean(told)) < 2.5 * np.std(told) / 4
+    assert np.mean(naive) < np.mean(told) - 0.03
+    assert np.mean(covered) >= 14 / 16
+
+
+def test_nothing_is_left_to_expect_where_y_is_known_exactly():
+    rows = np.arange(6.0)[:, np.newaxis]
+    model = MiniBatchRegressorCV(batch_sizes=[None], epochs=[np.inf]).fit(rows, np.zeros(6))
+    assert model.test_error_ == 0.0
+    assert model.interval_ == (0.0, 0.0)

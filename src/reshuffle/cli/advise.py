@@ -16,6 +16,8 @@ from reshuffle.cli.sketch import Series
 from reshuffle.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     import reshuffle as rs
     from reshuffle._arrays import FloatArray
     from reshuffle.planning import HoldoutCheck
@@ -88,7 +90,7 @@ def advise(
     held_out = None
     if test is not None:
         _named_table(test)
-        held_out = read.held_out(test, allow_more=True)
+        held_out = read.held_out(test)
     if sizes is not None and max(sizes) > len(read.X):
         raise ArgumentError(
             "batch_size", f"be at most {len(read.X)}, the rows of {data}", f"it is {max(sizes)}"
@@ -281,13 +283,11 @@ def remarks(advice: Advice) -> list[str]:
     if advice.is_single:
         root = uncertain(*advice.error(plan.test_error, plan.standard_error))
         expected = (
-            f"a test error of {root} (RMSE; {shown(advice.data.targets[0])} has a standard deviation of "
-            f"{number(float(advice.deviations[0]), 4)}), {low} to {high} with 95%; a mean square of {square}"
+            f"a test error of {root} (RMSE, 95% interval {low} to {high}; {shown(advice.data.targets[0])} has a "
+            f"standard deviation of {number(float(advice.deviations[0]), 4)}), a mean square of {square}"
         )
     else:
-        expected = (
-            f"{square} of the variance of the targets to be left as test error, {low} to {high} with 95%"
-        )
+        expected = f"{square} of the variance of the targets to be left (95% interval {low} to {high})"
         if advice.of_targets is not None and advice.errors_of_targets is not None:
             pairs = zip(advice.data.targets, advice.of_targets, advice.errors_of_targets, strict=True)
             each = [f"{shown(name)} {uncertain(*_root(*pair))}" for name, *pair in pairs]
@@ -368,8 +368,6 @@ def answer(advice: Advice) -> Answer:
     """Everything that is shown."""
     import numpy as np
 
-    from reshuffle import plotting
-
     plan, best, data, check = advice.plan, advice.plan.best, advice.data, advice.check
     code = training_programs(data, plan, advice.test)
     records = choices(advice)
@@ -388,6 +386,12 @@ def answer(advice: Advice) -> Answer:
     )
     unit = f"RMSE of {data.targets[0]}" if advice.is_single else "share of the variance"
     units = "in units of the target squared" if advice.is_single else "each target in its standard deviations"
+
+    def draw_map(ax: "Axes") -> None:
+        from reshuffle import plotting
+
+        plotting.plan_map(plan, ax=ax)
+
     levels = {"least squares": advice.error(plan.least_squares.mean_square)[0]}
     if check is not None:
         levels[f"on {check.rows} held-out rows"] = advice.error(check.found)[0]
@@ -436,7 +440,7 @@ def answer(advice: Advice) -> Answer:
         ],
         code=[f"# In torch:\n{code['torch']}", f"# In scikit-learn:\n{code['scikit_learn']}"],
         levels=levels,
-        draw_beside=lambda ax: plotting.plan_map(plan, ax=ax),
+        draw_beside=draw_map,
     )
 
 

@@ -353,7 +353,7 @@ class Data:
         filled = f" Missing values of {some(self.filled)} are their medians." * bool(self.filled)
         return f"y = {shown(target)}{self.choice}, features = {', '.join(names)}.{filled}"
 
-    def held_out(self, path: str, *, allow_more: bool = False) -> tuple["FloatArray", "FloatArray"]:
+    def held_out(self, path: str) -> tuple["FloatArray", "FloatArray"]:
         """X and y of another file, with columns of the same names in any order, or of the same places."""
         import numpy as np
 
@@ -374,16 +374,11 @@ class Data:
                 )
             return found.X, found.y
         wanted = [*self.numeric, *self.encoded, *self.targets]
-        known = {*wanted, *self.dropped, *self.constant, *(table.names if allow_more else ())}
-        for verb, names in (
-            ("it lacks", [name for name in wanted if name not in table.names]),
-            ("it also has", [name for name in table.names if name not in known]),
-        ):
-            if names:
-                order = "" if allow_more else ", in any order"
-                raise InputError(
-                    f"{{test}} {path} must have the columns of {self.path}{order}, but {verb} {some(names)}."
-                )
+        lacking = [name for name in wanted if name not in table.names]
+        if lacking:
+            raise InputError(
+                f"{{test}} {path} must have the columns of {self.path}, but it lacks {some(lacking)}."
+            )
         medians = dict(zip(self.numeric, np.median(self.X[:, : len(self.numeric)], axis=0), strict=True))
         made = _numbers(table, self.numeric, self.targets, list(self.encoded), medians if self.fill else {})
         categories = _words(made[0], self.encoded)

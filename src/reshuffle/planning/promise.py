@@ -130,6 +130,22 @@ def bootstrapped(
     return np.asarray((out * squares[chosen]).sum(axis=1) / (out @ weights) + spreads[chosen])
 
 
+def promised(
+    squares: FloatArray, weights: FloatArray, spreads: FloatArray, count: int
+) -> tuple[float, float]:
+    """The test error to expect of the first recipe, and half of its 95% interval in the logarithm.
+
+    It was chosen among all of them by `count` residuals; the other arguments are those of `bootstrapped`.
+    """
+    means, first = bootstrapped(squares, weights, spreads, DRAWS), squares[0]
+    off = first - first.sum() / weights.sum() * weights
+    # Squares of normal residuals have twice their squared mean as variance: few rows may not show it.
+    noise = max(float(np.square(off / first.sum()).sum()), 2 / count)
+    expected = float(means.mean())
+    low, high = np.log(np.quantile(means, _QUANTILES) / expected)
+    return expected * math.exp(noise / 2), float(max(high, -low))
+
+
 @dataclass(frozen=True, eq=False)
 class Promise:
     """The test error to expect of a chosen recipe, over its estimate by leave-one-out.
@@ -177,11 +193,6 @@ class Promise:
                 if len(rows) == squares.shape[1]
                 else squares * (refits.sum(axis=1) / before.sum(axis=1))[:, np.newaxis]
             )
-        means = bootstrapped(squares, totals, recipes.spreads, DRAWS)
-        off = squares[0] - squares[0].sum() / totals.sum() * totals
-        # Squares of normal residuals have twice their squared mean as variance: few rows may not show it.
-        noise = max(float(np.square(off / squares[0].sum()).sum()), 2 / (n * outputs))
-        expected = float(means.mean())
-        low, high = np.log(np.quantile(means, _QUANTILES) / expected)
+        expected, half_width = promised(squares, totals, recipes.spreads, n * outputs)
         kurtosis = float(np.square(np.square(residuals) / sizes).mean())
-        return cls(expected * math.exp(noise / 2) / naive, float(max(high, -low)), kurtosis, median)
+        return cls(expected / naive, half_width, kurtosis, median)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import ClassVar, Self
 
 import numpy as np
@@ -334,6 +335,23 @@ class WeightedSampling(DrawnSamples):
         return SampleWithReplacement(batch_size=self.batch_size, drop_last=self.drop_last).equivalent(n)
 
 
+_DRAWN_AT_ONCE = 1 << 22
+"""Rows times runs for which it is drawn at once who takes part."""
+
+
+@lru_cache(maxsize=16)
+def _drawn_means(n: int, q: float) -> tuple[float, float, float]:
+    """n E c_i, a and b of the weights c_i = 1 / m of the m rows of a batch, as in `PoissonSampling._moments`."""
+    from scipy.stats import binom
+
+    sizes = np.arange(1.0, n + 1)
+    drawn = -math.expm1(n * math.log1p(-q)) if q < 1 else 1.0
+    # E 1 / m over batches that are not empty; two rows meet with what is left.
+    inverse = float((binom.pmf(sizes, n, q) / sizes).sum())
+    both = (drawn - inverse) / max(n - 1, 1)
+    return drawn, (inverse - both) / drawn, 1 - n * both / drawn**2
+
+
 class PoissonSampling(DrawnSamples):
     """Every row in every step with probability q, independently of all others: as differential privacy needs it.
 
@@ -404,17 +422,9 @@ class PoissonSampling(DrawnSamples):
 
     def _moments(self, n: int) -> tuple[float, float, float]:
         """n E c_i, a and b of the weights c_i of the rows in a step: Cov(c) = a diag(E c) - b E c E c'."""
-        q = self.rate
         if self.normalize == "equal":
-            return 1.0, (1 - q) / (q * n), 0.0
-        from scipy.stats import binom
-
-        sizes = np.arange(1.0, n + 1)
-        drawn = -math.expm1(n * math.log1p(-q)) if q < 1 else 1.0
-        # E 1 / m over batches that are not empty; two rows meet with what is left.
-        inverse = float((binom.pmf(sizes, n, q) / sizes).sum())
-        both = (drawn - inverse) / max(n - 1, 1)
-        return drawn, (inverse - both) / drawn, 1 - n * both / drawn**2
+            return 1.0, (1 - self.rate) / (self.rate * n), 0.0
+        return _drawn_means(n, self.rate)
 
     def with_batch_size(self, batch_size: int) -> Self:
         raise self._no_counterpart("a rate in place of a batch size")
@@ -424,14 +434,16 @@ class PoissonSampling(DrawnSamples):
             yield (visit for _ in range(self.steps(n)) for visit in self._visits_of_step(n, rng, runs))
 
     def _visits_of_step(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[Visit]:
-        """One visit for all runs that draw as many rows."""
-        is_drawn = rng.random((runs, n)) < self.rate
-        sizes = is_drawn.sum(axis=1)
-        for size in np.unique(sizes).tolist():
-            some = np.flatnonzero(sizes == size)
-            rows = np.nonzero(is_drawn[some])[1].reshape(len(some), size)
-            divisor = self.rate * n if self.normalize == "equal" else max(size, 1.0)
-            yield Visit(some, rows, divisor, self.gradient_noise)
+        """One visit for all runs that draw as many rows, some runs at a time."""
+        height = max(1, _DRAWN_AT_ONCE // n)
+        for first in range(0, runs, height):
+            is_drawn = rng.random((min(height, runs - first), n)) < self.rate
+            sizes = is_drawn.sum(axis=1)
+            for size in np.unique(sizes).tolist():
+                some = np.flatnonzero(sizes == size)
+                rows = np.nonzero(is_drawn[some])[1].reshape(len(some), size)
+                divisor = self.rate * n if self.normalize == "equal" else max(size, 1.0)
+                yield Visit(first + some, rows, divisor, self.gradient_noise)
 
     def equivalent(self, n: int) -> Scheme:
         is_full = self.rate == 1 and self.batches == 1 and not self.gradient_noise

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from reshuffle import _arrays
 from reshuffle._arrays import AnyArray, FloatArray
+from reshuffle.planning.promise import DRAWS, bootstrapped
 from reshuffle.problem.classes import Classes
 from reshuffle.recipe import Average
 from reshuffle.run import Run
@@ -149,6 +150,9 @@ fit_intercept, standardize, cv, rtol, budget, random_state
         As in `MiniBatchRegressorCV`; scores are accuracies.
     best_score_ : float
         The accuracy on held-out rows of the estimator, which is the mean of all runs.
+    accuracy_ : float
+        The accuracy to expect on new rows: the best of many is too good to be true, so the choice is bootstrapped
+        and judged on rows that were not drawn.
     classes_, coef_, intercept_, n_iter_, learning_rate_, run_, n_features_in_, feature_names_in_
         As in `MiniBatchClassifier`.
 
@@ -175,6 +179,8 @@ fit_intercept, standardize, cv, rtol, budget, random_state
         """
         data, classes = self._labelled(X, y, sample_weight)
         self._take(self._search(data, classes.numbers, 1.0))
+        losses, weights = self._rows
+        self.accuracy_ = float(1 - bootstrapped(losses, weights, np.zeros(len(losses)), DRAWS).mean())
         return self
 
     @staticmethod

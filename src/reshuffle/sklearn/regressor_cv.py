@@ -19,6 +19,7 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle.epoch.select import Accuracy
 from reshuffle.errors import UnsupportedError
+from reshuffle.planning.promise import promised
 from reshuffle.problem.sources import Stream, opened
 from reshuffle.recipe import Average
 from reshuffle.run import Run
@@ -39,6 +40,8 @@ _AT_A_TIME = 1 << 24
 """Errors of left-out rows in memory at a time."""
 _LEFT_OUT = 4000
 """Rows that are left out at most: a mean over so many is known to two percent or so."""
+_CANDIDATES = 400
+"""Candidates among which the choice is bootstrapped, at most."""
 Losses = Callable[[FloatArray, FloatArray], FloatArray]
 
 
@@ -88,6 +91,7 @@ class HeldOutSearch(BaseEstimator):
             )
         self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
         self.best_epoch_ = self.best_params_["epochs"]
+        self._rows = _rows_of_losses(scores, self.best_index_)
         chosen: MiniBatchRegressor = models[self.best_index_ // len(epochs)]
         chosen.set_params(epochs=self.best_epoch_).fit(data.X, data.y, data.weights)
         return chosen
@@ -158,6 +162,10 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, HeldOutSearch):
         Parameters for MiniBatchRegressor, the learning rate as a number.
     best_score_ : float
         Less the mean square on held-out rows; over outputs, their mean.
+    test_error_, interval_ : float, (float, float)
+        The mean square to expect on new rows and its 95% interval. The best score of many is too good to be true:
+        here the choice is bootstrapped, and judged on rows that were not drawn, as in `reshuffle.plan`. Where
+        columns are standardized, held-out rows have their part in the scales.
     best_epoch_ : int or math.inf
     best_index_ : int
         Its row in `cv_results_`.
@@ -199,6 +207,12 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, HeldOutSearch):
             )
         X, y = (X, y) if found is None else (found.X, found.y)
         self.best_estimator_ = chosen = self._search(Data.checked(self, X, y, sample_weight, 2), None, 0.0)
+        losses, weights = self._rows
+        self.test_error_, self.interval_ = float(-self.best_score_), (-self.best_score_, -self.best_score_)
+        if losses[0].any():
+            count = losses.shape[1] * (1 if chosen.coef_.ndim == 1 else len(chosen.coef_))
+            self.test_error_, width = promised(losses, weights, np.zeros(len(losses)), count)
+            self.interval_ = self.test_error_ * np.exp(-width), self.test_error_ * np.exp(width)
         for name in ("coef_", "intercept_", "n_iter_", "learning_rate_"):
             setattr(self, name, getattr(chosen, name))
         return self
@@ -261,13 +275,23 @@ def _epochs(value: Any) -> FloatArray:
 class Score(NamedTuple):
     """Losses of held-out rows: their means (losses, epochs).
 
-    Of the first loss there are also standard deviations over splits (epochs,), and the means of each split
-    (splits, epochs), None where each row is a split.
+    Of the first loss there are also standard deviations over splits (epochs,), those of some rows (epochs, m) with
+    the weights (m,) of these, and the means of each split (splits, epochs), None where each row is a split.
     """
 
     means: FloatArray
     deviation: FloatArray
+    rows: FloatArray
+    weights: FloatArray
     splits: FloatArray | None = None
+
+
+def _rows_of_losses(scores: Sequence[Score], best: int) -> tuple[FloatArray, FloatArray]:
+    """Losses (candidates, rows) times weights, of the best candidate and of some that converge, and the weights."""
+    losses, weights = np.concatenate([found.rows for found in scores]), scores[0].weights
+    others = np.flatnonzero(np.isfinite(losses).all(axis=1))
+    some = others[np.linspace(0, len(others) - 1, min(len(others), _CANDIDATES)).round().astype(int)]
+    return losses[np.append(best, some)] * weights, weights
 
 
 def _averaged(losses: FloatArray, weights: FloatArray | None) -> FloatArray:
@@ -288,7 +312,7 @@ def _left_out(fitted: Fit, epochs: FloatArray, losses: Losses) -> Score:
     weights = None if weights is None else weights[rows]
     assert isinstance(fitted.data, Data)
     y = (fitted.data.y[rows] + fitted.standardizer.response_mean).reshape(len(rows), -1)
-    means, deviations = [], []
+    means, deviations, of_rows = [], [], []
     for part in np.array_split(epochs, -(-len(epochs) * len(rows) * outputs // _AT_A_TIME)):
         found = run.leave_one_out(part, rows=rows, centred=centred)
         with np.errstate(invalid="ignore", over="ignore"):
@@ -297,12 +321,14 @@ def _left_out(fitted: Fit, epochs: FloatArray, losses: Losses) -> Score:
             variance = np.average(np.square(each[0] - mean[0, :, np.newaxis]), axis=-1, weights=weights)
         means.append(mean)
         deviations.append(np.where(np.isfinite(mean[0]), np.sqrt(variance), np.inf))
-    return Score(np.concatenate(means, axis=1), np.concatenate(deviations))
+        of_rows.append(each[0])
+    weights = np.ones(len(rows)) if weights is None else weights
+    return Score(np.concatenate(means, axis=1), np.concatenate(deviations), np.concatenate(of_rows), weights)
 
 
 def _by_folds(training: FitParameters, data: Data, folds: Any, epochs: FloatArray, losses: Losses) -> Score:
     """Losses of the rows that are held out of each fold, whose means are its own; inf where training diverges."""
-    found = []
+    found, of_rows, weights = [], [], []
     with np.errstate(invalid="ignore", over="ignore"):
         for rows, others in folds:
             held_out = data.part(others)
@@ -316,10 +342,15 @@ def _by_folds(training: FitParameters, data: Data, folds: Any, epochs: FloatArra
                 len(epochs), -1, len(others)
             )
             y = held_out.y.reshape(len(others), -1)
-            found.append(_averaged(losses(predicted.swapaxes(1, 2), y), held_out.weights))
+            each = losses(predicted.swapaxes(1, 2), y)
+            found.append(_averaged(each, held_out.weights))
+            of_rows.append(each[0])
+            weights.append(np.ones(len(others)) if held_out.weights is None else held_out.weights)
         means, deviations = np.mean(found, axis=0), np.std(found, axis=0)[0]
-    splits = np.array(found)[:, 0]
-    return Score(means, np.where(np.isfinite(means[0]), deviations, np.inf), splits)
+    rows, splits = np.concatenate(of_rows, axis=1), np.array(found)[:, 0]
+    some = slice(None, None, -(-rows.shape[1] // _LEFT_OUT))
+    weight = np.concatenate(weights)[some]
+    return Score(means, np.where(np.isfinite(means[0]), deviations, np.inf), rows[:, some], weight, splits)
 
 
 def cv_table(
@@ -327,7 +358,7 @@ def cv_table(
 ) -> dict[str, Any]:
     """A row per candidate and number of epochs: its parameters, its score (less is worse), its rank.
 
-    >>> made = Score(np.array([[2.0, 1.0]]), np.array([0.5, 0.1]))
+    >>> made = Score(np.array([[2.0, 1.0]]), np.array([0.5, 0.1]), np.zeros((2, 0)), np.zeros(0))
     >>> table = cv_table([{"momentum": 0.5}], [made], np.array([1.0, 10.0]), 0.0)
     >>> table["mean_test_score"], table["rank_test_score"]
     (array([-2., -1.]), array([2, 1], dtype=int32))
