@@ -19,7 +19,7 @@ from reshuffle._budget import A_SECOND, CALL, require_affordable
 from reshuffle._linalg import few_threads
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind, weakest
-from reshuffle.epoch.averaging.lattice import Walk, fits_in_memory
+from reshuffle.epoch.averaging.lattice import Walk
 from reshuffle.errors import BudgetError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Shuffle, Unit, rows_of
@@ -70,9 +70,9 @@ class LeaveOneOut(LeftOutResult):
     """Leave-one-out: row i is predicted by the run in which its gradient is left out, all else unchanged.
 
     The divisors of its batch and the steps stay as they are. Under `GroupReshuffling` samples are left out: each
-    row is predicted by the run without its sample. `method` is "exact", "refits" (exact too, run by run), "subset
-    sizes" or "cavity" (formulas that neglect little, see `error`), "drawn orders" (the mean over a sample of the
-    orders, where the cavity neglects too much), "10 folds" where there is no other, or "divergence" where the mean
+    row is predicted by the run without its sample. `method` is "exact", "refits" (exact too, run by run),
+    "cavity" (a formula that neglects little, see `error`), "drawn orders" (the mean over a sample of the orders,
+    where the cavity neglects too much), "10 folds" where there is no other, or "divergence" where the mean
     iterate grows without bound and nothing is computed.
 
     Attributes
@@ -260,8 +260,9 @@ class RowsLeftOut:
         with np.errstate(invalid="ignore"):
             sizes = [np.max(given.error / given.standard_error, initial=0.0) for given, _ in found]
         leads = not self.run.recipe.momentum and self.run.scheme.unit is Unit.SAMPLE
-        maps = (formula.rows for formula in self._formulas if isinstance(formula.rows, LeftOutRows))
-        if found and (leads or np.isfinite(sizes).any() or any(each.modes.largest > 1 for each in maps)):
+        maps = (formula.rows for _, formula in found if isinstance(formula.rows, LeftOutRows))
+        knows = leads or np.isfinite(sizes).any() or any(each.modes.largest > 1 for each in maps)
+        if found and knows and self._formulas[-1].is_preferred:
             best, self.taken = found[int(np.argmin(np.nan_to_num(sizes, nan=np.inf)))]
             return best
         self.taken = None
@@ -327,7 +328,7 @@ class RowsLeftOut:
                 if kept:
                     return self._orders_kept(training)
                 if scheme.shuffle is not Shuffle.EVERY_EPOCH:
-                    return [Formula("exact", row_updates.mean_visits(training), training)]
+                    return [Formula("exact", partial(row_updates.mean_visits, training), training)]
                 return self._batches(training) if scheme.unit is Unit.BATCH else self._shuffled(training)
         except (ArithmeticError, np.linalg.LinAlgError):
             # Steps so large that products leave the range of numbers have no modes.
@@ -339,28 +340,36 @@ class RowsLeftOut:
         orders = [each.order(n) for each in training.scheme.timelines(n)]
         if len(orders) * (30.0 * side**3 + 10.0 * n * side**2) > self.run.accuracy.budget:
             return []
-        each = [row_updates.single_order(training, order) for order in orders]
-        return [Formula("exact", MeanOverOrders(each), training)]
+
+        def made() -> MeanOverOrders:
+            return MeanOverOrders([row_updates.single_order(training, order) for order in orders])
+
+        return [Formula("exact", made, training)]
 
     def _batches(self, training: Training) -> list[Formula]:
-        """Fixed batches in random order: by the lattice of their subsets, or the cavity equation."""
-        lattice, batches = Lattice(training), len(training.partition)
-        if lattice.is_exact:
-            return [Formula("exact", lattice.exact(), training)]
-        if batches == training.n and shuffled_samples.has_cavity(training):
+        """Fixed batches in random order: the lattice of their subsets if that is quick, else the cavity equation.
+
+        Where its error is not small, the lattice after all, or exact runs, if these are affordable.
+        """
+        lattice, n, budget = Lattice(training), training.n, self.run.accuracy.budget
+        exact = Formula("exact", lattice.updates, training)
+        if lattice.operations <= A_SECOND:
+            return [exact]
+        if len(training.partition) == n and shuffled_samples.has_cavity(training):
             return self._shuffled(training)
-        if not training.is_symmetric and self._refits_are_affordable(training.n):
+        has_refits = not training.is_symmetric and self._refits_are_affordable(n, budget)
+        if has_refits and self._refits_are_affordable(n, A_SECOND):
             return []
-        # Ten folds are quick where batches are many: nobody waits a minute for more.
-        patience = min(self.run.accuracy.budget, _PATIENCE * A_SECOND)
-        numbers = 8.0 * len(training.roots) ** 2 * (1 + batches)
-        affordable = fits_in_memory(batches, numbers) and lattice.walk_operations <= patience
-        if affordable:
-            return [lattice.by_size()]
-        if sum(map(len, training.partition)) < training.n or self.centred:
-            return []
-        units = Training(self.run, training.scheme, self._factors, as_units=True)
-        return [shuffled_samples.CavityUpdates(units).formula()]
+        slower = [exact] if lattice.operations <= min(budget, _PATIENCE * A_SECOND) else []
+        # What the equation makes of directions that a row alone sees beside the mean is not covered by its error.
+        if self.centred and training.alone.any():
+            return slower
+        try:
+            units = Training(self.run, training.scheme, self._factors, as_units=True)
+            cavity = shuffled_samples.CavityUpdates(units).formula()
+        except ArithmeticError:
+            return slower
+        return [replace(cavity, is_preferred=not (slower or has_refits)), *slower]
 
     def _shuffled(self, training: Training) -> list[Formula]:
         """The cavity equation; affordable drawn orders before it where what it neglects is not small."""
@@ -371,7 +380,7 @@ class RowsLeftOut:
         plain = training.is_symmetric and unit == 1
         # Whoever asks for the choice of the mean may have to wait for the cavity equation.
         has_walk = training.is_symmetric or Walk(training.scheme, training.n).exists
-        if not plain and has_walk and self._refits_are_affordable(training.n // unit):
+        if not plain and has_walk and self._refits_are_affordable(training.n // unit, accuracy.budget):
             return []
         try:
             cavity = shuffled_samples.CavityUpdates(training)
@@ -390,7 +399,13 @@ class RowsLeftOut:
 
     def _by_formula(self, epochs: FloatArray, rows: IntArray, formula: Formula) -> LeaveOneOut | None:
         """The result by a formula; None where decay rates of left-out runs are beyond all contours."""
-        run, source, when = self.run, formula.rows, np.unique(epochs.ravel())
+        run, when = self.run, np.unique(epochs.ravel())
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                source = formula.rows
+        except (ArithmeticError, np.linalg.LinAlgError):
+            # Steps so large that products leave the range of numbers have no modes.
+            return None
         if isinstance(source, LeftOutRows):
             require_affordable(
                 source.operations(len(rows), when[np.isfinite(when)]), run.accuracy.budget,
@@ -446,7 +461,7 @@ class RowsLeftOut:
         """Run by run if that is exact and affordable, otherwise fold by fold; samples are left out as a whole."""
         run, problem, size = self.run, self._problem, self.run.scheme.rows_per_unit
         samples, count = np.unique(rows // size), problem.n // size
-        one_by_one = self._refits_are_affordable(len(samples))
+        one_by_one = self._refits_are_affordable(len(samples), run.accuracy.budget)
         if one_by_one:
             groups, method = [rows_of(np.array([sample]), size) for sample in samples], "refits"
         else:
@@ -491,12 +506,12 @@ class RowsLeftOut:
             _budget.warn(words, said[0].hint)
         return result
 
-    def _refits_are_affordable(self, count: int) -> bool:
-        """True if so many runs are exact and within the budget."""
+    def _refits_are_affordable(self, count: int, operations: float) -> bool:
+        """True if so many runs are exact and take no more operations."""
         # Known beforehand: nobody needs the mean over the orders of all rows here.
         way = self.run.mean_choice.method
         each = (0.0 if np.isnan(way.operations) else way.operations) + _CALLS * CALL
-        return way.name == "exact" and count * each <= self.run.accuracy.budget
+        return way.name == "exact" and count * each <= operations
 
 
 def _rows_of_error(rows: IntArray, sizes: FloatArray | None, numbers: int) -> tuple[IntArray, FloatArray]:

@@ -11,9 +11,9 @@ C the probabilities of what comes before and after:
 - one batch, or independent draws: nothing is before or after, rank one (`mean_visits`);
 - a single order: one product each (`single_order`);
 - few batches in random order: F(S) for all subsets S of the other batches, with probability
-  1 / (B binom(B-1, |S|)), exactly; or the mean of F(S) over |S| = j, of rank B, which neglects the covariance of
-  before and after (`Lattice`);
-- shuffled samples: the left and right vectors of the cavity equation (`shuffled_samples`), or drawn orders of them.
+  1 / (B binom(B-1, |S|)), exactly (`Lattice`);
+- shuffled samples and many batches: left and right vectors of the cavity equation (`shuffled_samples`), or drawn
+  orders of samples.
 
 Coordinates are those of `Visits`, divided by (L / R)^1/2: then maps of plain steps in random order are symmetric.
 """
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from reshuffle._arrays import BoolArray, FloatArray, IntArray, columns
-from reshuffle._budget import A_SECOND, CALL
+from reshuffle._budget import CALL
 from reshuffle._linalg import power_and_sum
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch.averaging.lattice import (
@@ -57,8 +57,6 @@ if TYPE_CHECKING:
 
 _FEW_SUBSETS = 8
 """Up to this many subsets of the other batches updates are exact, whatever they cost."""
-_CALLS = 3.0
-"""Calls with small matrices that a visit takes."""
 _NODES = 150.0
 """Nodes of a contour, about, real and imaginary parts."""
 
@@ -83,13 +81,18 @@ class Formula:
     """
 
     name: str
-    rows: LeavesOut
+    make: Callable[[], LeavesOut]
     training: "Training"
     error: Callable[[Ask, Total], FloatArray] | None = None
     error_kind: ErrorKind = "exact"
     sizes: FloatArray | None = None
     unit: int = 1
-    is_preferred: bool = True  # over the next formula, whatever its error
+    is_preferred: bool = True  # over what comes next, whatever its error
+
+    @cached_property
+    def rows(self) -> LeavesOut:
+        """The source of answers, made when it is first needed."""
+        return self.make()
 
 
 class Training:
@@ -235,8 +238,6 @@ def _left_out(
     before: Sequence[Sequence[FloatArray] | FloatArray],
     coupling: FloatArray,
     after: Sequence[Sequence[FloatArray]] | None = None,
-    *,
-    is_exact: bool = True,
     applications: int | None = None,
 ) -> LeftOutRows:
     """Updates of batches, or of all rows alike, from [K, E] (d, d + t) of an epoch, and before each batch."""
@@ -251,7 +252,7 @@ def _left_out(
         modes, modes.left @ gained, lambda batch, members: views[batch](*training.rows(members)),
         np.minimum(training.batch_of, len(views) - 1), coupling, training.factors / training.divisors,
         np.eye(coupling.shape[1], 1), modes.right[: training.rank], lambda: training.alone,
-        is_exact=bool(training.visits.penalty) or (is_exact and not training.leaves_means),
+        is_exact=bool(training.visits.penalty) or not training.leaves_means,
         applications=applications or 1, is_monotone=modes.is_symmetric and applications is not None,
     )  # fmt: skip
 
@@ -305,80 +306,34 @@ class MeanOverOrders:
 
 
 class Lattice:
-    """Updates of fixed batches in random order, from the lattice of their subsets."""
+    """Updates of fixed batches in random order, exactly, from the lattice of their subsets."""
 
     def __init__(self, training: Training):
         self.training, self._batches, self._d = training, len(training.partition), len(training.roots)
         n, d, batches, subsets = training.n, self._d, self._batches, 2.0 ** (self._batches - 1)
-        rows, rank = training.blocks.rows.shape
-        columns = d + training.outputs
-        visit = 4.0 * rows / batches * rank * columns + 6.0 * d * columns + _CALLS * CALL
-        # Operations of the lattice; of the contours of all rows; of a symmetric matrix without each row. A
-        # number takes 30 ns on its way up the lattice of 20 rows of one column.
-        self.walk_operations = batches * subsets * visit
+        # Operations of the contours of all rows; of a symmetric matrix without each row. A number takes 30 ns on
+        # its way up the lattice of 20 rows of one column.
         contours = n * _NODES * subsets**2 * (2.0 * d + 8.0 * subsets)
-        matrices = 500.0 * subsets * d * columns * batches + batches**2 * CALL
+        matrices = 500.0 * subsets * d * (d + training.outputs) * batches + batches**2 * CALL
         matrices += n * (subsets * d * (4.0 * d + 40.0) + 10.0 * d**3)
         self._is_dense = training.is_symmetric and matrices < contours
         price = matrices if self._is_dense else contours
-        # Each subset by itself: they are few, or a second will do.
-        self.is_exact = batches <= MOST_BATCHES and (subsets <= _FEW_SUBSETS or price <= A_SECOND)
+        self.operations = math.inf if batches > MOST_BATCHES else 0.0 if subsets <= _FEW_SUBSETS else price
 
-    def exact(self) -> LeavesOut:
+    def updates(self) -> LeavesOut:
         """Row updates from all subsets of the other batches: matrices A_i, or updates of rank 2^(B-1)."""
-        layers, states = zip(*self._layers(), strict=True)
-        means = np.empty((1 << self._batches, *states[0].shape[1:]))
-        means[np.concatenate(layers)] = np.concatenate(states)
-        subsets = np.arange(1 << self._batches)
-        sizes = sum(subsets >> batch & 1 for batch in range(self._batches))
+        start, batches = np.zeros((self._d, self._d + self.training.outputs)), self._batches
+        states = [*follow(subset_layers(batches, batches), self.training.visit, start, self._d)]
+        subsets, means = np.arange(1 << batches), np.empty((1 << batches, *start.shape))
+        means[np.concatenate([*subsets_by_size(batches)])] = np.concatenate(states)
+        sizes = sum(subsets >> batch & 1 for batch in range(batches))
         # Subsets of the others read backwards are their complements.
-        chances = np.append(prefix_weights(self._batches), 0.0)[sizes]
-        others = [subsets[(subsets >> batch & 1) == 0] for batch in range(self._batches)]
+        chances = np.append(prefix_weights(batches), 0.0)[sizes]
+        others = [subsets[(subsets >> batch & 1) == 0] for batch in range(batches)]
         if self._is_dense:
             return self._dense(means, [(part, chances[part]) for part in others])
         coupling = np.diag(chances[others[0]])[::-1]
         return _left_out(self.training, means[-1], [means[part] for part in others], coupling)
-
-    def by_size(self) -> Formula:
-        """Updates of rank B, from the means over subsets of one size, with the error of what they neglect.
-
-        That is the covariance of before and after among subsets of one size, relative to what a row does. To second
-        order in the step it is step^2 Var_S sum_{b in S} W_b x_i, on average over sizes and rows.
-        """
-        training, batches = self.training, self._batches
-        shape = batches, batches, self._d, self._d + training.outputs
-        means, state = np.zeros(shape), np.zeros(shape[2:])
-        for size, (subsets, states) in enumerate(self._layers()):
-            state = states[0]
-            for batch in range(batches) if size < batches else ():
-                means[batch, size] = states[(subsets >> batch & 1) == 0].mean(axis=0)
-        coupling = np.eye(batches)[::-1] / batches
-
-        def made(scale: float) -> LeftOutRows:
-            return _left_out(training, state, list(means), scale * coupling, is_exact=False)
-
-        blocks, step = training.blocks, training.visits.step / (1 - training.hyperparameters.momentum)
-        parts = [blocks.rows[blocks.of(b)] for b in range(batches)]
-        grams = [part.T @ part / divisor for part, divisor in zip(parts, blocks.divisors, strict=True)]
-        total, mean = sum(grams), sum(grams) / batches
-        spread = sum(np.sum(total * ((gram - mean) @ (gram - mean))) for gram in grams) / batches
-        sizes = sum(size * (batches - 1 - size) / max(batches - 2, 1) for size in range(batches)) / batches
-        share = float(min(step**2 * sizes * spread / max(float(np.trace(total)), 1e-300), 1.0))
-
-        def error(ask: Ask, total: Total) -> FloatArray:
-            """Changes of the rows, of which none makes up for another."""
-            here = ask(made(1.0))
-            return np.asarray(
-                np.max([total(np.abs(ask(made(1 + off)) - here)) for off in (share, -share)], axis=0)
-            )
-
-        return Formula("subset sizes", made(1.0), training, error, "estimate")
-
-    def _layers(self) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Subsets of the batches (c,), ascending, one size after the other, and mean [K, E] over their orders."""
-        start, batches = np.zeros((self._d, self._d + self.training.outputs)), self._batches
-        states = follow(subset_layers(batches, batches), self.training.visit, start, self._d)
-        return zip(subsets_by_size(batches), states, strict=True)
 
     def _dense(self, means: FloatArray, others: list[tuple[IntArray, FloatArray]]) -> "LeftOutMaps":
         """Matrices A_i of plain steps, from [K, E] of all subsets, those without each batch and their chances."""

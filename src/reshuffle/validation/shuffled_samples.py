@@ -107,7 +107,9 @@ class CavityUpdates:
             if leverages.max(initial=0.0) > 1 - _LEVERAGE:
                 raise ArithmeticError("groups of rows next to leverage one are known too poorly.")
         size = 1 if self._of_batches else self._size
-        return Formula("cavity", self._updates, self.training, self._error, "estimate", self._shares, size)
+        return Formula(
+            "cavity", lambda: self._updates, self.training, self._error, "estimate", self._shares, size
+        )
 
     @cached_property
     def _updates(self) -> LeftOutRows:
@@ -215,6 +217,9 @@ class CavityUpdates:
             return returned(right, own), entered, returned(alpha, own)
 
         def of_batch(batch: int, members: IntArray) -> Seen:
+            if batch == len(training.partition):
+                # Rows that are never visited: nothing changes without them.
+                return seen(*training.rows(members))
             right, left, alpha = units(np.array([batch]))
 
             def of_members(part: AnyArray) -> AnyArray:
@@ -222,10 +227,12 @@ class CavityUpdates:
 
             return of_members(right), None if left is None else of_members(left), of_members(alpha)
 
-        each = 1 if self._of_batches else size
+        each, groups = 1 if self._of_batches else size, np.zeros(training.n, dtype=np.int64)
+        if self._of_batches:
+            groups = np.where(np.isfinite(training.divisors), training.batch_of, len(training.partition))
         return LeftOutRows(
             modes, gains, of_batch if self._of_batches else lambda _, members: units(members),
-            training.batch_of if self._of_batches else np.zeros(training.n, dtype=np.int64), np.asarray(coupling),
+            groups, np.asarray(coupling),
             self._factors[::each], picks, root[:r, np.newaxis] * modes.right[:r], lambda: training.alone[::each],
             is_exact=bool(training.visits.penalty),
         )  # fmt: skip
@@ -318,8 +325,10 @@ class DrawnOrders:
     def formula(self) -> Formula:
         """The formula with its error."""
         sizes = np.square(self._rows).sum(axis=1)
-        mean = self._weighted(np.full(MOST_GROUPS, 1 / MOST_GROUPS))
-        return Formula("drawn orders", mean, self._training, self._error, CONFIDENCE, sizes)
+        mean = np.full(MOST_GROUPS, 1 / MOST_GROUPS)
+        return Formula(
+            "drawn orders", lambda: self._weighted(mean), self._training, self._error, CONFIDENCE, sizes
+        )
 
     @cached_property
     def _groups(self) -> tuple[FloatArray, FloatArray]:
