@@ -126,7 +126,9 @@ def test_below_the_safe_step_the_mean_square_converges(size, penalty):
 def test_the_safe_step_of_the_full_batch_is_the_critical_one():
     problem = rs.LeastSquares(X, Y)
     safe = Spectrum.of(problem).safe_step(rs.FullBatch(), 0.3)
-    assert safe == pytest.approx(rs.critical_step(problem, rs.FullBatch(), penalty=0.3), rel=1e-6)
+    assert safe == pytest.approx(
+        rs.critical_step(problem, rs.FullBatch(), penalty=0.3, mean_square=False), rel=1e-6
+    )
 
 
 @pytest.mark.slow
@@ -147,6 +149,26 @@ def test_the_estimate_of_the_spread_is_about_right(scheme, tolerance):
     exact = 2 * (run.excess_training_loss(when, of_run=True) - run.excess_training_loss(when))
     found = SpreadEstimate(Spectrum.of(problem)).along(scheme, np.array([0.1]), when)[0]
     np.testing.assert_allclose(found, exact, rtol=tolerance)
+
+
+@pytest.mark.parametrize("kind", [rs.SampleReshuffling, rs.SampleWithReplacement])
+def test_the_estimate_of_the_spread_where_its_assumptions_hold(kind):
+    """A column of signs orthogonal to y: a visit adds step times a mean of x_i y_i, and nothing else is random."""
+    rng, step, size = np.random.default_rng(0), 0.04, 16
+    x, noise = rng.choice([-1.0, 1.0], 400), rng.standard_normal(400)
+    y = noise - x * (x @ noise) / 400
+    found = SpreadEstimate(Spectrum.of(rs.LeastSquares(x[:, np.newaxis], y))).along(
+        kind(batch_size=size), np.array([step]), np.array([1.0, 2.0, 30.0])
+    )[0]
+    left = (1 - step) ** np.arange(25)
+    if kind is rs.SampleReshuffling:
+        epoch = step**2 * np.square(y).mean() / 399 * (25 * np.square(left).sum() - left.sum() ** 2)
+    else:
+        epoch = step**2 * np.square(y).mean() / size * np.square(left).sum()
+    kept = (1 - step) ** 50
+    exact = epoch * (1 - kept ** np.array([1, 2, 30])) / (1 - kept)
+    # The estimate counts the residuals of single runs, too: 2% here.
+    np.testing.assert_allclose(found, exact, rtol=0.03)
 
 
 def test_steps_are_estimated_as_if_each_were_alone():

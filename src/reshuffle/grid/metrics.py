@@ -295,7 +295,12 @@ def _diverges(rate: float) -> str:
 
 def _at_start(run: Run) -> Run:
     """A run from the same start of which every answer after 0 epochs is the same, at no cost."""
-    return descend(run.problem, FullBatch(), critical_step(run.problem, FullBatch()) / 2, start=run.start)
+    return descend(
+        run.problem,
+        FullBatch(),
+        critical_step(run.problem, FullBatch()) / 2,
+        start=run.start,
+    )
 
 
 def _asked(metric: Metric, run: Run, epochs: FloatArray, operations: float) -> dict[str, Answer]:
