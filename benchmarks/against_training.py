@@ -501,7 +501,7 @@ def stream(kind: str = "npy", question: str = "mean") -> Pair:
         if question == "plan":
             return Outcome(float(rs.plan(problem).best.error))
         if question == "critical_step":
-            return Outcome(float(rs.critical_step(problem, scheme)))
+            return Outcome(float(rs.critical_step(problem, scheme, mean_square=False)))
         run = rs.descend(problem, scheme, step=step, momentum=0.9 if question == "momentum" else 0.0)
         if question == "leave_one_out":
             return left_out(run.leave_one_out(3))

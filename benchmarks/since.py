@@ -164,7 +164,7 @@ _QUESTIONS: dict[str, tuple[str, str]] = {
     ),
     "critical step, n = 200, p = 30, B = 4": (
         _TRUTH.format(200, 30),
-        "rs.critical_step(problem, rs.RandomReshuffling(batches=4))",
+        "rs.critical_step(problem, rs.RandomReshuffling(batches=4), mean_square=False)",
     ),
     "critical step in mean square, n = 100, p = 8, B = 4": (
         _TRUTH.format(100, 8),
@@ -172,11 +172,11 @@ _QUESTIONS: dict[str, tuple[str, str]] = {
     ),
     "critical step with momentum, n = 100, p = 8, B = 4": (
         _TRUTH.format(100, 8),
-        "rs.critical_step(problem, rs.RandomReshuffling(batches=4), momentum=0.5)",
+        "rs.critical_step(problem, rs.RandomReshuffling(batches=4), momentum=0.5, mean_square=False)",
     ),
     "critical step of shuffled samples, n = 100, p = 8": (
         _TRUTH.format(100, 8),
-        "rs.critical_step(problem, rs.SampleReshuffling(batch_size=10))",
+        "rs.critical_step(problem, rs.SampleReshuffling(batch_size=10), mean_square=False)",
     ),
     "critical step of shuffled samples in mean square, n = 100, p = 8": (
         _TRUTH.format(100, 8),

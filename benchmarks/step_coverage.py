@@ -178,7 +178,9 @@ def measured(setting: Setting, problems: int) -> tuple[FloatArray, FloatArray]:
             true = setting.truth(X, batch_size)
             with as_if_many(setting.searched):
                 found = rs.critical_step(
-                    rs.LeastSquares(X, np.zeros(len(X))), rs.SampleReshuffling(batch_size=batch_size)
+                    rs.LeastSquares(X, np.zeros(len(X))),
+                    rs.SampleReshuffling(batch_size=batch_size),
+                    mean_square=False,
                 )
             off[seed] = (found - true) / (found.error + 1e-8 * true)
             width[seed] = found.error / found

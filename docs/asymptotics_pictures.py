@@ -10,7 +10,6 @@ import numpy as np
 
 import reshuffle as rs
 from reshuffle import asymptotics, plotting
-from reshuffle.asymptotics.batch_law import BatchLaw
 from reshuffle.asymptotics.best_recipe import FewEpochs, Parts, interpolated
 from reshuffle.asymptotics.optimum import Setting
 from reshuffle.asymptotics.spectra import population
@@ -77,33 +76,6 @@ def learning_curves():
     return figure
 
 
-def leaves(aspect, alpha, batches):
-    """Whether the spectrum of alpha Z, frozen modes aside, has left (0, 2)."""
-    ends = np.array([2.0] if aspect >= 1 else [0.0, 2.0])
-    return BatchLaw(aspect, alpha, batches).densities(ends)[0].max() > 1e-9
-
-
-def largest_steps(aspects, batches):
-    """The critical alphas along increasing aspects, as precise as a picture needs.
-
-    `asymptotics.critical_alpha` finds each of them to nine digits, in a minute for eight batches. Here each is
-    looked for below the one before it, since they fall with the aspect.
-    """
-    if batches <= 2:
-        return np.array([asymptotics.critical_alpha(aspect, batches) for aspect in aspects])
-    found = [asymptotics.critical_alpha(aspects[0], batches)]
-    for aspect in aspects[1:]:
-        high = found[-1]
-        while leaves(aspect, 0.9 * high, batches):
-            high *= 0.9
-        low = 0.9 * high
-        while high > 1.0005 * low:
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if leaves(aspect, middle, batches) else (middle, high)
-        found.append(math.sqrt(low * high))
-    return np.array(found)
-
-
 def critical_steps():
     """How far each number of batches can step, over the aspect."""
     figure = plotting.figure(10.0, 3.8)
@@ -112,7 +84,7 @@ def critical_steps():
     parts = np.geomspace(0.02, 0.2, 5), np.geomspace(0.25, 1, 15), np.geomspace(1, 20, 9)
     aspects = np.unique(np.concatenate(parts))
     for batches in BATCHES:
-        steps = largest_steps(aspects, batches)
+        steps = np.array([asymptotics.critical_alpha(aspect, batches) for aspect in aspects])
         full = 2 / (1 + np.sqrt(aspects)) ** 2
         style = {"color": COLOURS[batches], "label": name(batches), "linewidth": 1.6}
         left.plot(aspects, steps, **style)

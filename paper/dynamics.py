@@ -30,7 +30,7 @@ def divergence(n: int, p: int, alpha: float, epochs: int, runs: int, seed: int) 
         paths.append((exact, runs_.mean / size, runs_.standard_error / size))
         # Of I - alpha Z on the range of Z; and up to which alpha it is below one, here and in the limit.
         rates.append(run.stability().rate)
-        critical.append(batches * rs.critical_step(problem, visited))
+        critical.append(batches * rs.critical_step(problem, visited, mean_square=False))
         expected.append(asymptotics.critical_alpha(p / n, batches))
         style = look("reshuffling", batches)
         label = f"{style['label']} (converges up to α = {critical[-1]:.3f})"
@@ -237,7 +237,7 @@ def two_batch(n: int, p: int, draws: int, seed: int) -> Result:
     table = {"epoch": when.astype(int), "lower": low, "exact": exact, "upper": high}
     rng = np.random.default_rng(seed)
     rates, norm_ratios = np.array([_at_the_allowed_step(rng) for _ in range(draws)]).T
-    epoch = rs.Epoch(problem, two, 3 * rs.critical_step(problem, two))
+    epoch = rs.Epoch(problem, two, 3 * rs.critical_step(problem, two, mean_square=False))
     smallest = float(epoch.decay_rates.min()) / (2 * epoch.step)
     # W_1 = W_2 = c^2 I, as printed; and c I, as in the proof. Both with the step 2 / c.
     c, in_proof = 0.5, 3.0

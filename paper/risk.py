@@ -246,7 +246,7 @@ def _simulated(
 ) -> tuple[rs.Risk, rs.Estimate, rs.Estimate]:
     """The risk at a share of the largest step: exact, simulated of the mean iterate, and of single runs."""
     visited, when = rs.RandomReshuffling(batches=batches), np.arange(epochs + 1)
-    step = share * rs.critical_step(problem, visited)
+    step = share * rs.critical_step(problem, visited, mean_square=False)
     risk = rs.descend(problem, visited, step=step).risk(when)
     simulation = rs.simulate(problem, visited, step=step, epochs=when, runs=runs, seed=seed, fresh_noise=True)
     assert simulation.expected_risk is not None

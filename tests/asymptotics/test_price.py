@@ -44,21 +44,3 @@ def test_the_critical_alpha_has_the_unit_of_the_covariance(aspect, batches):
     assert critical_alpha(aspect, batches, covariance=4.0) == pytest.approx(
         critical_alpha(aspect, batches) / 4
     )
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: critical_alpha(0.5, 1, PowerLaw(-1.0, 9)), "covariance must have an exponent >= 0"),
-        (
-            lambda: critical_alpha(0.5, 1, PowerLaw(30.0, 9)),
-            "covariance must have eigenvalues within a factor 1e12",
-        ),
-        (lambda: critical_alpha(0.5, 1, PowerLaw(1.5)), "covariance must be a power law of finite size here"),
-        (lambda: toeplitz(1.0), "correlation must lie"),
-        (lambda: spiked([1.0, 2.0], 1), "size must be a whole number"),
-    ],
-)
-def test_spectra_that_are_none(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -1,5 +1,6 @@
 """`reshuffle advise`: the plan for one's own table, told, drawn, and as programs that really train."""
 
+import io
 import json
 import re
 from pathlib import Path
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 
 import reshuffle as rs
+from reshuffle.cli import reader
 from tests.cli.terminal import answer, run, shown
 from tests.looped import for_all
 
@@ -221,6 +223,18 @@ def test_the_programs_read_the_file_as_it_was_read(capsys, way):
     left = executed(json.loads(outcome.out)["snippets"]["torch"])
     pd.testing.assert_frame_equal(left["X"], features(TRAINED), check_dtype=False)
     np.testing.assert_allclose(left["y"].to_numpy()[:, 0], TRAINED.price)
+
+
+def test_programs_for_standard_input_read_it_from_there(capsys, monkeypatch):
+    reader._standard_input.cache_clear()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path("mine.csv").read_bytes())))
+    line = PRICE.replace("mine.csv", "-")
+    assert shown(capsys, line).startswith("standard input: 60 rows")
+    program = answer(capsys, line)["snippets"]["scikit_learn"]
+    reader._standard_input.cache_clear()
+    assert "read_csv(open(0), " in program
+    left = executed(program.replace("open(0)", '"mine.csv"'))
+    pd.testing.assert_frame_equal(left["X"], features(TRAINED), check_dtype=False)
 
 
 @pytest.mark.slow

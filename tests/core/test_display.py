@@ -25,7 +25,7 @@ RESULTS = {
     "stability": RUN.stability(),
     "mean-square stability": RUN.mean_square_stability(),
     "best epoch": RUN.best_epoch(),
-    "critical step": rs.critical_step(PROBLEM, rs.RandomReshuffling(batches=4)),
+    "critical step": rs.critical_step(PROBLEM, rs.RandomReshuffling(batches=4), mean_square=False),
     "leave-one-out": RUN.leave_one_out([1, 10]),
     "cross-validation": RUN.cross_validate([1, 10]),
     "ridge equivalent": RUN.ridge_equivalent([1, 10]),

@@ -181,7 +181,7 @@ def test_a_schedule_that_is_not_rectangular():
 def test_a_scheme_without_brackets(kind, made):
     for ask in (
         lambda: rs.descend(known, kind, step=0.1),
-        lambda: rs.critical_step(known, kind),
+        lambda: rs.critical_step(known, kind, mean_square=False),
         lambda: rs.simulate(known, kind, step=0.1, epochs=1, runs=4),
     ):
         with pytest.raises(TypeError, match=f"scheme must be made before it is used: {made}"):

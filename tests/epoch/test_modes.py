@@ -81,7 +81,7 @@ def test_the_limit_on_polynomial_features_is_as_accurate_as_least_squares(points
     condition = np.linalg.cond(X)
     scheme = rs.RandomReshuffling(batches=batches)
     problem = rs.LeastSquares(X, X @ truth, beta_star=truth, noise=0.0)
-    run = rs.descend(problem, scheme, 0.2 * rs.critical_step(problem, scheme), start=truth)
+    run = rs.descend(problem, scheme, 0.2 * rs.critical_step(problem, scheme, mean_square=False), start=truth)
     allowed = 1e-14 * condition * np.sqrt(degree)
     assert np.linalg.norm(run.limit().parameters - truth) < 20 * allowed
     assert run.compare_limit().distance < 20 * allowed
@@ -91,7 +91,7 @@ def test_the_limit_on_polynomial_features_is_as_accurate_as_least_squares(points
 def test_a_mode_that_grows_too_slowly_to_be_resolved_still_diverges():
     X = np.array([[0.43, 7e-12], [-1.18, -6.6e-12]])
     problem, scheme = rs.LeastSquares(X, [1.0, 2.0]), rs.RandomReshuffling(batches=2)
-    critical = rs.critical_step(problem, scheme)
+    critical = rs.critical_step(problem, scheme, mean_square=False)
     for factor in (1 + 1e-7, 1.5, 3):
         run = rs.descend(problem, scheme, factor * critical)
         assert not run.converges

@@ -6,6 +6,8 @@ from itertools import product
 import numpy as np
 from numpy.polynomial import polynomial
 
+from reshuffle import free
+
 
 def noncrossing(n):
     """Return all non-crossing partitions of range(n), as lists of blocks."""
@@ -116,3 +118,10 @@ class TwoBatchCurve:
 def anticommutator_density(t):
     """Return the density of s1 s2 + s2 s1 from its cubic, z G^3 + G^2 - z G + 1 = 0."""
     return np.array([np.abs(np.roots([x, 1, -x, 1]).imag).max() / np.pi for x in t])
+
+
+def half_projections_density(x):
+    """The density of ``p q + q p`` for projections of rank 1/2: that of ``s + s^2`` with s arcsine on (-1, 1)."""
+    root = np.sqrt(1 + 4 * x)
+    arcsine = free.Arcsine(-1.0, 1.0)
+    return (arcsine.density((root - 1) / 2) + arcsine.density((-root - 1) / 2)) / root

@@ -247,13 +247,6 @@ def test_laws_agree_with_sampled_matrices(make):
     assert (comparison.heights * np.diff(comparison.edges)).sum() == pytest.approx(1)
 
 
-def test_spectrum_of_a_constant():
-    (x,) = free.variables(free.Semicircle())
-    s = free.spectrum(x - x + 3)
-    assert s.atoms == ((3.0, pytest.approx(1.0)),)
-    assert s.support == ()
-
-
 def test_repr_names_the_expression():
     assert repr(two_batch(0.5, 0.2)) == "Spectrum of x1 + x2 - 0.5 x1 x2 - 0.5 x2 x1, pencil 3 x 3"
 

@@ -335,7 +335,7 @@ def answer(case: Case) -> Any:
     problem, scheme = case.problem.built(), getattr(rs, case.scheme.name)(**case.scheme.arguments)
     if case.question == "critical_step":
         words = {"penalty": case.recipe.penalty, "momentum": case.recipe.momentum}
-        return rs.critical_step(problem, scheme, **words, **case.options)
+        return rs.critical_step(problem, scheme, **{"mean_square": False, **words, **case.options})
     if case.question == "simulate":
         words = case.recipe.keywords()
         del words["method"]

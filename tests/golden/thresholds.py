@@ -19,7 +19,7 @@ _REFINED = 1e-5
 
 
 def _critical_step(problem: rs.LeastSquares, scheme: rs.Scheme, options: dict[str, Any]) -> Answer:
-    found = rs.critical_step(problem, scheme, **options)
+    found = rs.critical_step(problem, scheme, **{"mean_square": False, **options})
     bisected = _REFINED * float(found) if options.get("mean_square") else 1e-8 * float(found)
     return Answer(float(found), found.error + bisected, f"bisected, {found.error_kind}")
 

@@ -25,7 +25,7 @@ def test_every_quantity_has_its_shape_a_label_and_a_unit():
             assert each.label, each.name
             assert each.unit, each.name
     np.testing.assert_allclose(found["iterate"].value, run.iterate(WHEN))
-    np.testing.assert_allclose(found["leave_one_out"].value, run.leave_one_out(WHEN).mean_square)
+    np.testing.assert_allclose(found["leave_one_out"].value, run.leave_one_out(WHEN, of_run=True).mean_square)
 
 
 def test_the_loss_of_a_single_run_is_that_of_the_mean_and_its_spread():

@@ -26,7 +26,8 @@ def problem():
 @pytest.mark.slow
 def test_every_point_equals_a_separate_call(problem):
     over = {"batches": [1, 4], "momentum": [0.0, 0.6], "alpha": [0.1, 1.0]}
-    found = rs.sweep(problem, over=over, metrics=["risk", "training_loss", "leave_one_out"], epochs=EPOCHS)
+    metrics = ["risk", "training_loss", "leave_one_out", "mean_leave_one_out"]
+    found = rs.sweep(problem, over=over, metrics=metrics, epochs=EPOCHS)
     assert found["risk"].dims == ("batches", "momentum", "alpha", "epochs")
     for batches in over["batches"]:
         for momentum in over["momentum"]:
@@ -40,8 +41,10 @@ def test_every_point_equals_a_separate_call(problem):
                 close(here["risk_variance"], risk.variance)
                 close(here["risk_error"], risk.error)
                 close(here["training_loss"], run.training_loss(EPOCHS))
-                close(here["leave_one_out"], left_out.mean_square)
-                close(here["leave_one_out_standard_error"], left_out.standard_error)
+                close(here["mean_leave_one_out"], left_out.mean_square)
+                close(here["mean_leave_one_out_standard_error"], left_out.standard_error)
+                of_run = run.leave_one_out(EPOCHS, of_run=True)
+                np.testing.assert_allclose(here["leave_one_out"], of_run.mean_square, rtol=1e-6)
 
 
 def test_all_questions_at_once_and_their_units(problem):
@@ -63,7 +66,10 @@ def test_all_questions_at_once_and_their_units(problem):
     assert float(here["best_epoch"]) == run.best_epoch().epoch
     close(here["rate"], run.stability().rate)
     assert float(here["converges"]) == 1.0
-    close(found["critical_step"], [rs.critical_step(problem, rs.RandomReshuffling(batches=2))] * 2)
+    close(
+        found["critical_step"],
+        [rs.critical_step(problem, rs.RandomReshuffling(batches=2), mean_square=False)] * 2,
+    )
     for name, variable in found.variables.items():
         assert variable.attrs["long_name"], name
         assert "units" in variable.attrs, name
@@ -80,7 +86,7 @@ def test_features_and_responses_with_several_outputs(problem):
     found = rs.sweep(problem.X, y, over={"batch_size": [6, 12]}, alpha=0.3, epochs=4)
     assert found["leave_one_out"].dims == ("batch_size", "epochs", "output")
     run = rs.descend(rs.LeastSquares(problem.X, y), rs.RandomReshuffling(batch_size=6), alpha=0.3)
-    close(found["leave_one_out"].sel(batch_size=6, epochs=4), run.leave_one_out(4).mean_square)
+    close(found["leave_one_out"].sel(batch_size=6, epochs=4), run.leave_one_out(4, of_run=True).mean_square)
 
 
 def test_schemes_by_class_name_and_object(problem):

@@ -61,15 +61,29 @@ def test_the_mean_converges_where_the_mean_square_does_not():
     assert not square.converges
     assert square.rate == pytest.approx(2.5787, abs=1e-4)
     assert square.gain > 1
-    assert rs.critical_step(problem, scheme) == pytest.approx(2.8986, abs=1e-4)
+    assert rs.critical_step(problem, scheme, mean_square=False) == pytest.approx(2.8986, abs=1e-4)
     # At step 2 every visit is a reflection, which keeps all lengths.
     assert rs.critical_step(problem, scheme, mean_square=True) == pytest.approx(2.0, rel=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "recipe"),
+    [(rs.RandomReshuffling(batches=2), {}), (rs.SampleWithReplacement(batch_size=1), {"momentum": 0.3})],
+)
+def test_the_critical_step_is_that_of_single_runs_unless_the_mean_is_asked_for(scheme, recipe):
+    problem = rs.gaussian(6, 2, seed=1)
+    found = rs.critical_step(problem, scheme, **recipe)
+    assert found == rs.critical_step(problem, scheme, mean_square=True, **recipe)
+    assert found < rs.critical_step(problem, scheme, mean_square=False, **recipe)
+    below, above = (rs.descend(problem, scheme, found * (1 + by), **recipe) for by in (-1e-3, 1e-3))
+    assert below.mean_square_stability().converges
+    assert not above.mean_square_stability().converges
 
 
 def test_with_replacement_in_one_dimension():
     """The means of (1 - s) and (1 - 9s), 1 - 5s, and of their squares, 1 - 10 s + 41 s^2."""
     problem, scheme = rs.LeastSquares([[1.0], [3.0]], [0.0, 0.0]), rs.WithReplacement(batches=2)
-    assert rs.critical_step(problem, scheme) == pytest.approx(0.4)
+    assert rs.critical_step(problem, scheme, mean_square=False) == pytest.approx(0.4)
     assert rs.critical_step(problem, scheme, mean_square=True) == pytest.approx(10 / 41, rel=2e-6)
     samples = rs.SampleWithReplacement(batch_size=1)
     assert rs.critical_step(problem, samples, mean_square=True) == pytest.approx(10 / 41, rel=2e-6)
@@ -80,7 +94,10 @@ def test_with_replacement_in_one_dimension():
 
 def test_commuting_batches_have_one_critical_step():
     problem, scheme = rs.LeastSquares([[1.0, 0.0], [0.0, 2.0]], [0.0, 0.0]), rs.RandomReshuffling(batches=2)
-    one, other = rs.critical_step(problem, scheme), rs.critical_step(problem, scheme, mean_square=True)
+    one, other = (
+        rs.critical_step(problem, scheme, mean_square=False),
+        rs.critical_step(problem, scheme, mean_square=True),
+    )
     assert one == pytest.approx(0.5, rel=1e-6)
     assert other == pytest.approx(0.5, rel=2e-6)
 
@@ -90,28 +107,30 @@ def test_critical_steps_with_momentum_and_penalty():
     problem = rs.gaussian(20, 6, seed=0)
     largest = np.linalg.norm(problem.X, 2) ** 2 / 20
     full = rs.FullBatch()
-    found = rs.critical_step(problem, full, momentum=0.5)
+    found = rs.critical_step(problem, full, momentum=0.5, mean_square=False)
     assert found == pytest.approx(2 * 1.5 / largest, rel=1e-7)
-    assert rs.critical_step(problem, full, penalty=0.3) == pytest.approx(2 / (largest + 0.3), rel=1e-7)
-    both = rs.critical_step(problem, full, momentum=0.5, penalty=0.3)
+    assert rs.critical_step(problem, full, penalty=0.3, mean_square=False) == pytest.approx(
+        2 / (largest + 0.3), rel=1e-7
+    )
+    both = rs.critical_step(problem, full, momentum=0.5, penalty=0.3, mean_square=False)
     assert both == pytest.approx(3 / (largest + 0.3), rel=1e-7)
 
 
 def test_the_critical_step_of_a_fixed_order():
     tiny = case(9, 4, 3)
-    found = rs.critical_step(tiny.problem, rs.Cyclic(batches=tiny.partition))
+    found = rs.critical_step(tiny.problem, rs.Cyclic(batches=tiny.partition), mean_square=False)
     for factor, stable in ((1 - 1e-6, True), (1 + 1e-6, False)):
         setting = brute_force.Setting(tiny.problem.X, tiny.problem.y, tiny.partition, factor * found)
         ((A, _),) = brute_force.affine_maps(setting, [(0, 1, 2)])
         assert (radius(A) < 1) == stable
-    once = rs.critical_step(tiny.problem, rs.ShuffleOnce(batches=tiny.partition))
+    once = rs.critical_step(tiny.problem, rs.ShuffleOnce(batches=tiny.partition), mean_square=False)
     assert once <= found * (1 + 1e-6)
 
 
 def test_a_search_among_many_courses_is_refused_with_its_price():
     problem = rs.gaussian(2000, 20, noise=0.5, seed=0)
     with pytest.raises(rs.BudgetError, match=r"critical step of 200 batches takes .* about .*; try fewer"):
-        rs.critical_step(problem, rs.ShuffleOnce(batches=200), momentum=0.5)
+        rs.critical_step(problem, rs.ShuffleOnce(batches=200), momentum=0.5, mean_square=False)
 
 
 def test_few_parameters_are_averaged_over_the_orders_of_many_batches():
@@ -199,7 +218,7 @@ def test_two_batches_close_to_their_critical_step(seed, fraction):
     X = np.random.default_rng(seed).standard_normal((4, 2))
     problem = rs.LeastSquares(X, np.zeros(4), beta_star=[1.0, 1.0], noise=0.7)
     scheme = rs.RandomReshuffling(batches=2)
-    step = fraction * rs.critical_step(problem, scheme)
+    step = fraction * rs.critical_step(problem, scheme, mean_square=False)
     run = rs.descend(problem, scheme, step=step)
     exact, found = two_batch_radius(X, step), run.mean_square_stability()
     assert found.bounds[0] <= exact * (1 + 1e-7)
@@ -215,7 +234,7 @@ def test_the_critical_step_of_the_mean_square_of_two_batches(seed):
     X = np.random.default_rng(seed).standard_normal((4, 2))
     problem, scheme = rs.LeastSquares(X, np.zeros(4)), rs.RandomReshuffling(batches=2)
     found = rs.critical_step(problem, scheme, mean_square=True)
-    assert found <= rs.critical_step(problem, scheme)
+    assert found <= rs.critical_step(problem, scheme, mean_square=False)
     assert two_batch_radius(X, found * (1 - 2e-6)) < 1
     assert two_batch_radius(X, found * (1 + 2e-6)) >= 1 - 1e-9
 
@@ -258,7 +277,7 @@ def test_a_fixed_order_may_drive_what_momentum_lets_oscillate():
     """Parametric resonance: the curvature of the visits swings once per epoch, twice as fast as the heavy ball."""
     problem, momentum = resonant(), 0.999
     curvatures = np.square(problem.X[:, 0])
-    found = rs.critical_step(problem, rs.Cyclic(batch_size=1), momentum=momentum)
+    found = rs.critical_step(problem, rs.Cyclic(batch_size=1), momentum=momentum, mean_square=False)
     assert 6e-4 < found < 8e-4
     for step in np.append(np.geomspace(found / 1000, found * (1 - 1e-6), 200), found):
         assert heavy_ball_radius(curvatures, step, momentum) < 1
@@ -267,8 +286,10 @@ def test_a_fixed_order_may_drive_what_momentum_lets_oscillate():
 
 def test_critical_steps_take_any_real_number():
     problem, scheme = rs.gaussian(8, 3, seed=0), rs.RandomReshuffling(batches=2)
-    one = rs.critical_step(problem, scheme, penalty=np.float32(0.125), momentum=np.float32(0.5))
-    assert one == rs.critical_step(problem, scheme, penalty=0.125, momentum=0.5)
+    one = rs.critical_step(
+        problem, scheme, penalty=np.float32(0.125), momentum=np.float32(0.5), mean_square=False
+    )
+    assert one == rs.critical_step(problem, scheme, penalty=0.125, momentum=0.5, mean_square=False)
     with pytest.raises(ValueError, match=r"mean_square must be True or False, but it is 'no'"):
         rs.critical_step(problem, scheme, mean_square="no")
 
@@ -283,7 +304,7 @@ def test_the_mean_square_fails_no_later_than_the_mean():
         rs.ShuffleOnce(batches=2),
     ):
         for recipe in ({}, {"penalty": 0.1}, {"momentum": 0.3}):
-            mean = rs.critical_step(problem, scheme, **recipe)
+            mean = rs.critical_step(problem, scheme, **recipe, mean_square=False)
             assert rs.critical_step(problem, scheme, mean_square=True, **recipe) <= mean
 
 

@@ -58,7 +58,7 @@ def real_positive_roots(polynomial):
 @given(st.integers(2, 8), st.integers(1, 6), st.integers(2, 4), st.integers(0, 10**6), st.booleans())
 def test_the_critical_step_is_the_first_crossing(n, p, batches, seed, equal):
     tiny = case(max(n, batches), p, batches, seed=seed, equal=equal)
-    critical = rs.critical_step(tiny.problem, tiny.scheme("reshuffling"))
+    critical = rs.critical_step(tiny.problem, tiny.scheme("reshuffling"), mean_square=False)
     every = crossings(tiny.problem.X, tiny.partition)
     assert np.abs(every / critical - 1).min() < 1e-6
     # Nothing is crossed before.
@@ -68,7 +68,7 @@ def test_the_critical_step_is_the_first_crossing(n, p, batches, seed, equal):
 @pytest.mark.parametrize(("n", "p", "batches"), [(60, 90, 2), (60, 20, 3), (24, 12, 6)])
 def test_the_critical_step_separates_convergence_from_divergence(n, p, batches):
     problem, scheme = rs.gaussian(n, p, seed=n), rs.RandomReshuffling(batches=batches)
-    critical = rs.critical_step(problem, scheme)
+    critical = rs.critical_step(problem, scheme, mean_square=False)
     assert rs.descend(problem, scheme, critical * (1 - 1e-8)).stability().converges
     assert not rs.descend(problem, scheme, critical * (1 + 1e-8)).stability().converges
 
@@ -77,20 +77,26 @@ def test_the_critical_step_separates_convergence_from_divergence(n, p, batches):
 def test_full_batch_and_replacement_stop_at_two_over_the_norm(scheme):
     problem = rs.gaussian(40, 30, seed=1)
     norm = np.linalg.norm(problem.X.T @ problem.X / 40, 2)
-    assert rs.critical_step(problem, scheme) == pytest.approx(2 / norm, rel=1e-13)
+    assert rs.critical_step(problem, scheme, mean_square=False) == pytest.approx(2 / norm, rel=1e-13)
 
 
 def test_orthogonal_batches_stop_at_the_largest_of_their_own_steps():
     X = np.diag([1.0, 2.0, 3.0])
     problem = rs.LeastSquares(X, np.ones(3))
-    assert rs.critical_step(problem, rs.RandomReshuffling(batches=3)) == pytest.approx(2 / 9, rel=1e-9)
+    assert rs.critical_step(problem, rs.RandomReshuffling(batches=3), mean_square=False) == pytest.approx(
+        2 / 9, rel=1e-9
+    )
 
 
 def test_an_ill_conditioned_problem_has_the_critical_step_of_its_large_part():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20, 3)) * [1.0, 1.0, 1e-9]
-    whole = rs.critical_step(rs.LeastSquares(X, np.ones(20)), rs.RandomReshuffling(batches=2))
-    part = rs.critical_step(rs.LeastSquares(X[:, :2], np.ones(20)), rs.RandomReshuffling(batches=2))
+    whole = rs.critical_step(
+        rs.LeastSquares(X, np.ones(20)), rs.RandomReshuffling(batches=2), mean_square=False
+    )
+    part = rs.critical_step(
+        rs.LeastSquares(X[:, :2], np.ones(20)), rs.RandomReshuffling(batches=2), mean_square=False
+    )
     assert whole <= part * (1 + 1e-8)
     assert (
         rs.descend(rs.LeastSquares(X, np.ones(20)), rs.RandomReshuffling(batches=2), 0.5 * whole)
@@ -143,7 +149,7 @@ def test_a_mode_that_all_but_touches_one_is_followed_to_its_first_crossing(exces
     """In one dimension visits commute: the rate is a product whose crossings are roots of a polynomial."""
     rows = np.array([2.0, 1.0, 2.0 + excess, 0.0])
     found = rs.critical_step(
-        rs.LeastSquares(rows[:, np.newaxis], np.ones(4)), rs.RandomReshuffling(batches=4)
+        rs.LeastSquares(rows[:, np.newaxis], np.ones(4)), rs.RandomReshuffling(batches=4), mean_square=False
     )
     product = prod(Polynomial([1.0, -(row**2)]) for row in rows)
     crossings = np.concatenate([(product - 1).roots(), (product + 1).roots()])
@@ -155,5 +161,5 @@ def test_a_mode_that_all_but_touches_one_is_followed_to_its_first_crossing(exces
 def test_a_mode_that_stands_still_at_one_step_alone(scale):
     """(1 - 4 step)^2 (1 - step) touches one at 3/4: there, and only there before 1.0888, nothing moves."""
     problem = rs.LeastSquares(scale * np.array([[2.0], [1.0], [2.0], [0.0]]), np.ones(4))
-    found = rs.critical_step(problem, rs.RandomReshuffling(batches=4))
+    found = rs.critical_step(problem, rs.RandomReshuffling(batches=4), mean_square=False)
     assert found * scale**2 == pytest.approx(0.75, rel=2e-9)

@@ -71,7 +71,7 @@ def test_every_other_question_has_an_answer(problem):
     assert run.mean_square_stability().rate == pytest.approx(rate, rel=1e-7)
     limit = np.linalg.solve(np.eye(P) - A, np.mean([inputs for _, inputs in epochs_of(problem)], axis=0))
     np.testing.assert_allclose(run.limit().parameters, limit @ problem.y, rtol=1e-11)
-    step = rs.critical_step(problem, RandomRotation(batches=3))
+    step = rs.critical_step(problem, RandomRotation(batches=3), mean_square=False)
     assert rs.descend(problem, RandomRotation(batches=3), 0.99 * step).converges
     assert not rs.descend(problem, RandomRotation(batches=3), 1.01 * step).converges
     heavy = rs.descend(problem, RandomRotation(batches=3), STEP, momentum=0.5).expected_risk(math.inf)

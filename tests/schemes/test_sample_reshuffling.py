@@ -117,7 +117,7 @@ def test_the_simulator_shares_noise_in_pairs_of_shuffled_samples():
 def test_the_critical_step_is_where_the_rate_is_one():
     problem = case(12, 4, 1).problem
     scheme = rs.SampleReshuffling(batches=3)
-    critical = rs.critical_step(problem, scheme)
+    critical = rs.critical_step(problem, scheme, mean_square=False)
     assert rs.descend(problem, scheme, 0.999 * critical).stability().converges
     assert not rs.descend(problem, scheme, 1.001 * critical).stability().converges
 

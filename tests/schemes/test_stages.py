@@ -373,7 +373,7 @@ def test_what_has_no_answer():
     with pytest.raises(ValueError, match='method must be "auto" or "exact" for Cyclic'):
         rs.descend(problem, uneven, step=0.1, method="sampling")
     with pytest.raises(rs.UnsupportedError, match=r"critical step has no answer .* of a single stage"):
-        rs.critical_step(problem, uneven)
+        rs.critical_step(problem, uneven, mean_square=False)
     for question in ("epoch", "range_assumption"):
         with pytest.raises(rs.UnsupportedError):
             getattr(rs.descend(problem, uneven, step=0.1), question)

@@ -304,7 +304,7 @@ def test_the_automatic_step_with_momentum_converges(shuffle, nesterov):
 
 def test_a_learning_rate_that_is_too_large():
     X, y = data(30, 3)
-    limit = rs.critical_step(rs.LeastSquares(*centred(X, y)), rs.Cyclic(batch_size=10))
+    limit = rs.critical_step(rs.LeastSquares(*centred(X, y)), rs.Cyclic(batch_size=10), mean_square=False)
     model = MiniBatchRegressor(
         batch_size=10, learning_rate=0.99 * float(limit), epochs=math.inf, shuffle=False
     ).fit(X, y)

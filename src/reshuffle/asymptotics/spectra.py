@@ -329,11 +329,6 @@ def _require_listed(law: PowerLaw) -> None:
             f"covariance must have an exponent >= 0, eigenvalues that do not grow, but it is {law.exponent:g};"
             " the order of eigenvalues does not matter: give a vector."
         )
-    if law.exponent * math.log10(law.size) > 12:
-        raise ValueError(
-            "covariance must have eigenvalues within a factor 1e12 of each other, but"
-            f" {law.size:g}^-{law.exponent:g} is smaller; take a smaller exponent or size."
-        )
 
 
 def _shares(source: ArrayLike | None, weights: FloatArray) -> FloatArray:

@@ -16,6 +16,8 @@ from reshuffle.cli.sketch import Series
 from reshuffle.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     import reshuffle as rs
     from reshuffle._arrays import FloatArray
     from reshuffle.planning import HoldoutCheck
@@ -366,8 +368,6 @@ def answer(advice: Advice) -> Answer:
     """Everything that is shown."""
     import numpy as np
 
-    from reshuffle import plotting
-
     plan, best, data, check = advice.plan, advice.plan.best, advice.data, advice.check
     code = training_programs(data, plan, advice.test)
     records = choices(advice)
@@ -386,6 +386,12 @@ def answer(advice: Advice) -> Answer:
     )
     unit = f"RMSE of {data.targets[0]}" if advice.is_single else "share of the variance"
     units = "in units of the target squared" if advice.is_single else "each target in its standard deviations"
+
+    def draw_map(ax: "Axes") -> None:
+        from reshuffle import plotting
+
+        plotting.plan_map(plan, ax=ax)
+
     levels = {"least squares": advice.error(plan.least_squares.mean_square)[0]}
     if check is not None:
         levels[f"on {check.rows} held-out rows"] = advice.error(check.found)[0]
@@ -434,7 +440,7 @@ def answer(advice: Advice) -> Answer:
         ],
         code=[f"# In torch:\n{code['torch']}", f"# In scikit-learn:\n{code['scikit_learn']}"],
         levels=levels,
-        draw_beside=lambda ax: plotting.plan_map(plan, ax=ax),
+        draw_beside=draw_map,
     )
 
 

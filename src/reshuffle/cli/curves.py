@@ -83,7 +83,7 @@ def curve(
     :param test: Held-out data, with the columns of --data in any order: adds its loss.
     """
     render.check(outputs, data=problem.data, test=test, covariance=problem.covariance)
-    options.exactly_one(alpha=alpha, step=step)
+    options.one_of(needed=True, alpha=alpha, step=step)
     options.words("scheme", scheme, options.SCHEMES)
     options.batch_counts(batches, "1,2,4")
     when = options.epochs_up_to(epochs)

@@ -48,7 +48,7 @@ def influence(
     from reshuffle.grid import metrics
 
     render.check(outputs, data=problem.data, test=test, covariance=problem.covariance)
-    options.exactly_one(alpha=alpha, step=step)
+    options.one_of(needed=True, alpha=alpha, step=step)
     options.at_least("epochs", epochs, 1, options.MOST_EPOCHS)
     posed = pose(problem)
     made, asked = posed.problem, posed.problem if test is None else posed.held_out(test)

@@ -28,6 +28,7 @@ _SIZE = 200
 _POINTS = 200
 """Steps of a pass that are shown."""
 _PARTS = ("frozen", "bias", "cross", "variance")
+_OF_A_PASS = ("converges", "limit", "risk", "spread", "error", "error_kind")
 
 
 @Parameter(name="*")
@@ -262,23 +263,9 @@ def _one_pass_answer(stream: StreamOptions, noise: float) -> Answer:
         if step is None:
             step = asymptotics.one_pass(*laws, batch, 1e-9, 0, **recipe).stability.critical_step / 2
         curve = asymptotics.one_pass(*laws, batch, step, when, **recipe)
-        records.append(
-            {
-                "batch_size": batch,
-                "step": step,
-                "learning_rate": step,
-                "converges": curve.converges,
-                "critical_step": curve.stability.critical_step,
-                "kappa": curve.stability.kappa,
-                "diverges": curve.stability.diverges,
-                "limit": curve.limit,
-                "steps": when,
-                "risk": curve.risk,
-                "spread": curve.spread,
-                "error": curve.error,
-                "error_kind": curve.error_kind,
-            }
-        )
+        known = {name: getattr(curve.stability, name) for name in ("critical_step", "kappa", "diverges")}
+        known |= {name: getattr(curve, name) for name in _OF_A_PASS}
+        records.append({"batch_size": batch, "step": step, "learning_rate": step, "steps": when, **known})
         series.append(Series(f"{batch} row{'s' * (batch > 1)} per batch", when, curve.risk))
         if curve.stability.diverges:
             notes.append(f"batches of {batch}: {curve.stability.diverges} diverges")

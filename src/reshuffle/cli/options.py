@@ -197,21 +197,12 @@ def words(argument: str, text: str, known: Any) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def at_most_one(**given: Any) -> None:
-    """Refuse two options that say the same."""
-    present = [f"{{{name}}}" for name, value in given.items() if value is not None]
-    if len(present) > 1:
-        raise InputError(f"exactly one of {' and '.join(present)} may be given, but both are.")
-
-
-def exactly_one(**given: Any) -> None:
-    """Refuse two options that say the same, and none of them."""
+def one_of(*, needed: bool = False, **given: Any) -> None:
+    """Refuse two options that say the same, and none of them where one is needed."""
     present = [name for name, value in given.items() if value is not None]
-    if len(present) != 1:
-        names = " and ".join(f"{{{name}}}" for name in given)
-        raise InputError(
-            f"exactly one of {names} must be given, but {'both are' if present else 'neither is'}."
-        )
+    if len(present) > 1 or (needed and not present):
+        names, found = " and ".join(f"{{{name}}}" for name in given), "both are" if present else "neither is"
+        raise InputError(f"exactly one of {names} {'must' if needed else 'may'} be given, but {found}.")
 
 
 def epochs_up_to(last: int) -> "FloatArray":
@@ -250,7 +241,7 @@ def batch_counts(batches: str | None, default: str, n: int | None = None) -> lis
 
 def require_cut(batches: str | None, batch_size: str | None, drop_last: bool) -> None:
     """Refuse options on how rows are cut into batches that do not go together."""
-    at_most_one(batches=batches, batch_size=batch_size)
+    one_of(batches=batches, batch_size=batch_size)
     if drop_last and batch_size is None:
         raise InputError("{drop_last} needs {batch_size}: a given number of batches has no shorter last one.")
 

@@ -142,7 +142,7 @@ def sweep(
 def _dimensions(grid: GridOptions, scheme: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The dimensions of the grid, and settings that are the same everywhere; steps to be chosen are None."""
     options.require_cut(grid.batches, grid.batch_size, grid.drop_last)
-    options.at_most_one(step=grid.step, alpha=grid.alpha)
+    options.one_of(step=grid.step, alpha=grid.alpha)
     if grid.batch_size is not None:
         cut = {"batch_size": options.whole_numbers("batch_size", grid.batch_size)}
     else:

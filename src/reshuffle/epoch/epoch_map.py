@@ -434,7 +434,13 @@ def modes(mean: MeanMap) -> Modes:
     F = U R and U'K U = L L', the eigenvalues are the squares of the singular values of L'R, as accurate as the
     singular values of X itself.
     """
-    Z, entry = products(mean)
+    sizes = _diagonal_of(mean.factor)
+    if sizes is not None and mean.kernel.ndim == mean.input_map.ndim == 2:
+        Z, entry = sizes[:, np.newaxis] * mean.kernel * sizes, sizes[:, np.newaxis] * mean.input_map
+    else:
+        weighed = mean.weigh(mean.factor)
+        Z = mean.factor.T @ weighed
+        entry = weighed.T if mean.input_map is mean.kernel else mean.mapped_inputs(mean.factor)
     values, vectors = _eigh((Z + Z.T) / 2)
     # Where visits cancel each other Z is all rounding, so its size is not read off its eigenvalues alone.
     mean_size = mean.weight * float(np.square(mean.factor).sum()) / max(1, len(values))
@@ -442,7 +448,6 @@ def modes(mean: MeanMap) -> Modes:
     # Digits that the map itself has not got are not computed.
     level = min(LEVEL, _MARGIN * _EPS / mean.error) if mean.error > _NINE_DIGITS else LEVEL
     if np.abs(values).min(initial=np.inf) < level * size:
-        sizes = _diagonal_of(mean.factor)
         if sizes is None or mean.error <= _NINE_DIGITS or not _is_definite(mean):
             return _from_factors(mean, values, vectors, _EPS * len(mean.factor) * size)
         values, vectors = refined(values, vectors, sizes, mean.kernel, level)
@@ -503,16 +508,6 @@ def grows(mean: MeanMap) -> bool:
         return True
     decay_rates = mean.stride * modes(mean).values
     return bool((np.abs(1 - decay_rates) > 1 + mean.error * np.abs(decay_rates)).any())
-
-
-def products(mean: MeanMap) -> tuple[FloatArray, FloatArray]:
-    """F'K F (r, r) and F'A (r, rows)."""
-    sizes = _diagonal_of(mean.factor)
-    if sizes is not None and mean.kernel.ndim == mean.input_map.ndim == 2:
-        return sizes[:, np.newaxis] * mean.kernel * sizes, sizes[:, np.newaxis] * mean.input_map
-    weighed = mean.weigh(mean.factor)
-    entry = weighed.T if mean.input_map is mean.kernel else mean.mapped_inputs(mean.factor)
-    return mean.factor.T @ weighed, entry
 
 
 def whitened(mean: MeanMap) -> tuple[FloatArray, FloatArray, FloatArray]:

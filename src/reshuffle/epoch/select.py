@@ -547,27 +547,19 @@ def affine_methods(walk: Walk, recipe: Recipe) -> list[str]:
     return ["exact"] * (walk.exists or followed) + ["cavity"] * cavity + ["sampling"] * draws
 
 
-def require_stages(scheme: Scheme) -> None:
-    """Refuse stages that have no mean map of an epoch: those that draw one order and keep it."""
+def require_known(scheme: Scheme, recipe: Recipe, n: int, method: str) -> None:
+    """Refuse stages that draw one order and keep it, and a method that one has not got, where epochs differ."""
     for _, stage in scheme.stages:
         if stage is not scheme and stage.shuffle is Shuffle.ONCE:
             raise UnsupportedError(
                 f"descend has no answer for stages that draw one order and keep it, such as {stage!r}; "
                 "try RandomReshuffling or Cyclic in its place, or simulate(...)."
             )
-
-
-def require_known(scheme: Scheme, recipe: Recipe, n: int, method: str) -> None:
-    """Refuse a method that the scheme has not got where epochs are not symmetric."""
-    known = ["auto", *affine_methods(Walk(scheme.equivalent(n), n), recipe)]
-    if method not in known:
-        words = [f'"{word}"' for word in known]
-        raise ValueError(
-            f"method must be {', '.join(words[:-1])} or {words[-1]} for {scheme} with this recipe, "
-            f"but it is {method!r}."
-        )
-
-
-def for_every_visit(accuracy: Accuracy) -> Accuracy:
-    """Accuracy requested of a symmetric run whose visits are averaged: "exact" there is of the epochs alone."""
-    return accuracy if accuracy.method in ("cavity", "sampling") else replace(accuracy, method="auto")
+    for (_, stage), part in zip(scheme.stages, recipe.parts, strict=False):
+        known = ["auto", *affine_methods(Walk(stage.equivalent(n), n), part)]
+        if method not in known:
+            words = [f'"{word}"' for word in known]
+            raise ValueError(
+                f"method must be {', '.join(words[:-1])} or {words[-1]} for {stage} with this recipe, "
+                f"but it is {method!r}."
+            )

@@ -20,7 +20,7 @@ from reshuffle._uncertainty import ERROR_KINDS, MOST_GROUPS, ErrorKind
 from reshuffle.epoch import select
 from reshuffle.epoch.averaging import cavity_maps
 from reshuffle.epoch.averaging.lattice import Walk, repeated
-from reshuffle.epoch.averaging.sampling import DrawPairs, group_maps, pairs_of_orders
+from reshuffle.epoch.averaging.sampling import DrawPairs, group_maps, pairs_of_orders, without_each
 from reshuffle.epoch.epoch_map import EpochMap, mean_of
 from reshuffle.epoch.select import Accuracy, Choice
 from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits, maps_of_orders, mean_map
@@ -170,8 +170,7 @@ class Timeline:
             wanted = select.wanted_of_draws(self.choice, self.accuracy, lambda: self._grows)
             groups = group_maps(visits, force, self.draw_pairs, wanted)
             with np.errstate(over="ignore", invalid="ignore"):
-                without = [groups[:number] + groups[number + 1 :] for number in range(len(groups))]
-                made = [mean_of(some) for some in (groups, *without)]
+                made = [mean_of(some) for some in (groups, *without_each(groups))]
         elif self._draws(Unit.BATCH):
             # Independent visits: the mean of their product is that of as many mean visits.
             mean = MeanVisits(self.blocks, visits.hyperparameters, visits.average)

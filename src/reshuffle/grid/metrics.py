@@ -18,9 +18,9 @@ from reshuffle._arrays import FloatArray
 from reshuffle._budget import A_SECOND, duration, warnings_of
 from reshuffle._linalg import norm
 from reshuffle._progress import track
-from reshuffle._uncertainty import ErrorKind, plus_minus, significant
+from reshuffle._uncertainty import ErrorKind, plus_minus, significant, weakest
 from reshuffle.errors import AccuracyWarning, BudgetError
-from reshuffle.grid import mean_step
+from reshuffle.grid import mean_step, single_runs
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run import Run, critical_step, descend
 from reshuffle.run.critical_steps import Rate
@@ -295,7 +295,12 @@ def _diverges(rate: float) -> str:
 
 def _at_start(run: Run) -> Run:
     """A run from the same start of which every answer after 0 epochs is the same, at no cost."""
-    return descend(run.problem, FullBatch(), critical_step(run.problem, FullBatch()) / 2, start=run.start)
+    return descend(
+        run.problem,
+        FullBatch(),
+        critical_step(run.problem, FullBatch()) / 2,
+        start=run.start,
+    )
 
 
 def _asked(metric: Metric, run: Run, epochs: FloatArray, operations: float) -> dict[str, Answer]:
@@ -370,13 +375,24 @@ def _expected_risk(run: Run, epochs: FloatArray) -> Found:
     }
 
 
-def _leave_one_out(run: Run, epochs: FloatArray) -> Found:
+def _mean_leave_one_out(run: Run, epochs: FloatArray) -> Found:
     by_mean_step = mean_step.left_out(run, epochs)
     found = run.leave_one_out(epochs) if by_mean_step is None else by_mean_step[0]
     error, kind = (found.error, found.error_kind) if by_mean_step is None else (by_mean_step[1], "estimate")
     return kind, {
-        "leave_one_out": (found.mean_square, error),
-        "leave_one_out_standard_error": found.standard_error,
+        "mean_leave_one_out": (found.mean_square, error),
+        "mean_leave_one_out_standard_error": found.standard_error,
+    }
+
+
+def _leave_one_out(run: Run, epochs: FloatArray) -> Found:
+    """Leave-one-out of the mean iterate, plus what random orders add in a single run."""
+    kind, of_mean = _mean_leave_one_out(run, epochs)
+    (mean, error), (spread, off, of_spread) = of_mean["mean_leave_one_out"], single_runs.spread(run, epochs)
+    return weakest(kind, of_spread), {
+        "leave_one_out": (mean + spread, error + off),
+        "leave_one_out_spread": (spread, off),
+        "leave_one_out_standard_error": of_mean["mean_leave_one_out_standard_error"],
     }
 
 
@@ -470,8 +486,13 @@ _EXPECTED_RISK = {
     "expected_risk_spread": "risk that shuffling adds",
 }
 _LEAVE_ONE_OUT = {
-    "leave_one_out": "test error by leave-one-out, noise included",
+    "leave_one_out": "test error of a single run by leave-one-out, noise included",
+    "leave_one_out_spread": "test error that shuffling adds",
     "leave_one_out_standard_error": "standard error of leave-one-out, as rows are a sample",
+}
+_MEAN_LEAVE_ONE_OUT = {
+    "mean_leave_one_out": "test error of the mean iterate by leave-one-out, noise included",
+    "mean_leave_one_out_standard_error": "standard error of leave-one-out, as rows are a sample",
 }
 _EXPECTED_LOSS = {
     "expected_training_loss": "expected training loss of a single run",
@@ -502,7 +523,14 @@ _TABLE = (
         "expected_risk", _quantities(_EXPECTED_RISK, ["expected_risk", "expected_risk_spread"]), _expected_risk,
         needs_truth=True, operations=lambda run, epochs: run.second_moment_choice(epochs).method.operations,
     ),
-    Metric("leave_one_out", _quantities(_LEAVE_ONE_OUT, ["leave_one_out"]), _leave_one_out, uses_mean_map=False),
+    Metric(
+        "leave_one_out", _quantities(_LEAVE_ONE_OUT, ["leave_one_out", "leave_one_out_spread"]), _leave_one_out,
+        uses_mean_map=False,
+    ),
+    Metric(
+        "mean_leave_one_out", _quantities(_MEAN_LEAVE_ONE_OUT, ["mean_leave_one_out"]), _mean_leave_one_out,
+        uses_mean_map=False,
+    ),
     _method("training_loss", "training loss of the mean iterate", has_error=True),
     Metric("expected_training_loss", _quantities(_EXPECTED_LOSS, _EXPECTED_LOSS), _expected_training_loss),
     _method("excess_training_loss", "training loss above that of least squares"),

@@ -5,24 +5,35 @@ import math
 import numpy as np
 
 from reshuffle._arrays import FloatArray, columns
-from reshuffle._budget import CALL, warnings_of
+from reshuffle._budget import A_SECOND, CALL, warnings_of
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.errors import BudgetError, UnsupportedError
 from reshuffle.run import Run
 from reshuffle.simulation import simulated_states
 
-RUNS = 64
-"""Simulated runs: their mean square distance is known to 10% or so, and is a small share of the test error."""
+_RUNS = (8, 64)
+"""The fewest and the most runs that are simulated."""
+_DIRECTIONS = 640
+"""Directions in which all runs together deviate: their mean square distance is then known to 10% or so, and is a
+small share of the test error."""
+_QUICK = A_SECOND / 4
+"""Operations up to which the covariance of runs is computed, whatever simulating them takes."""
 _CALLS = 4.0
 """Calls of numpy that a visit of all simulated runs takes."""
 
 
-def deviations(run: Run, epochs: FloatArray, runs: int = RUNS) -> FloatArray:
+def _count(run: Run) -> int:
+    """Runs to simulate: fewer, where each has many directions and outputs to deviate in."""
+    directions = max(1, run.problem.rank * (run.problem.outputs or 1))
+    return min(max(math.ceil(_DIRECTIONS / directions), _RUNS[0]), _RUNS[1])
+
+
+def deviations(run: Run, epochs: FloatArray) -> FloatArray:
     """Parameters of simulated runs after finite epochs (k,) less their mean, (k, runs, p, t).
 
     They are enlarged such that the mean of their squares is the variance.
     """
-    problem, found = run.problem, []
+    problem, runs, found = run.problem, _count(run), []
     stops, places = np.unique(epochs, return_inverse=True)
     for output in range(problem.outputs or 1):
         alone = problem if problem.outputs is None else problem.output(output)
@@ -55,7 +66,7 @@ def spread(run: Run, epochs: FloatArray) -> tuple[FloatArray, FloatArray, ErrorK
         apart = deviations(run, epochs)
         squares = problem.reduction.squares(apart, 2) / total
         with np.errstate(invalid="ignore"):
-            error = 2 * squares.std(axis=1, ddof=1) / math.sqrt(RUNS)
+            error = 2 * squares.std(axis=1, ddof=1) / math.sqrt(squares.shape[1])
         error = np.where(np.isnan(error), np.inf, error)
         return problem.squeezed(squares.mean(axis=1)), problem.squeezed(error), "estimate"
     covariance, rows = run.covariance(epochs), problem.compressed.X
@@ -66,13 +77,13 @@ def spread(run: Run, epochs: FloatArray) -> tuple[FloatArray, FloatArray, ErrorK
 
 
 def _is_quickly_simulated(run: Run, epochs: FloatArray) -> bool:
-    """True if simulating some runs takes less than their covariance."""
+    """True if their covariance takes a while, and simulating some runs takes less."""
     problem, last = run.problem, float(epochs.max())
     if not math.isfinite(last):
         return False
-    visit = _CALLS * CALL * run.scheme.steps(problem.n) + 4.0 * problem.n * problem.p * RUNS
+    visit = _CALLS * CALL * run.scheme.steps(problem.n) + 4.0 * problem.n * problem.p * _count(run)
     try:
         (choice, _) = warnings_of(lambda: run.second_moment_choice(epochs, given_responses=True))
-        return last * visit < choice.method.operations
+        return max(last * visit, _QUICK) < choice.method.operations
     except (BudgetError, UnsupportedError):
         return True

@@ -72,9 +72,9 @@ def sweep(
     The answer at every point is that of `descend(problem, scheme, ...)`. What recipes share is done once: the mean
     map of an epoch of B shuffled batches is a polynomial of degree B - 1 in the step, so that a hundred steps cost
     B + 1 mean maps. A point without an answer is nan, with its `reason`, and what diverges is inf: a run that
-    surely diverges is found by a few drawn orders, and not followed. Leave-one-out of large problems, and of many
-    fixed batches, is that of the mean step, with what the order of visits may change as its error; a smaller `rtol`
-    asks for that of the run itself.
+    surely diverges is found by a few drawn orders, and not followed. Leave-one-out is that of a single run: of the
+    mean iterate, plus what random orders add. The former is that of the mean step for large problems, and for many
+    fixed batches, with what the order of visits may change as its error; a smaller `rtol` asks for that of the run.
 
     Parameters
     ----------
@@ -87,10 +87,10 @@ def sweep(
         "momentum", "nesterov", "penalty", "scheme" (schemes, their classes, or the names of these), "average",
         "seed".
     metrics : str or list of str, optional
-        "risk", "expected_risk", "leave_one_out", "training_loss", "expected_training_loss" (of a single run),
-        "excess_training_loss", "degrees_of_freedom", "iterate", "limit", "limit_distance", "best_epoch",
-        "stability", "mean_square_stability", "critical_step", "mean_square_critical_step". By default the risk if
-        the truth is known, and otherwise leave-one-out.
+        "risk", "expected_risk" (of a single run), "leave_one_out" (of a single run), "mean_leave_one_out",
+        "training_loss", "expected_training_loss" (of a single run), "excess_training_loss", "degrees_of_freedom",
+        "iterate", "limit", "limit_distance", "best_epoch", "stability", "mean_square_stability", "critical_step",
+        "mean_square_critical_step". By default the risk if the truth is known, and otherwise leave-one-out.
     epochs : (k,)
         Epochs, math.inf included, for the metrics that depend on them.
     scheme : scheme, class or name of a class

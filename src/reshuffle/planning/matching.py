@@ -260,7 +260,7 @@ def match(
     rules = [ScalingRule(run.recipe.at(0).step, trajectory.distance(run), run.converges) for run in ruled]
     critical = critical_step(
         run.problem, changed, penalty=recipe.penalty, momentum=recipe.momentum, nesterov=recipe.nesterov,
-        unpenalized=recipe.unpenalized,
+        unpenalized=recipe.unpenalized, mean_square=False,
     )  # fmt: skip
     best = other.with_step(_nearest(lambda step: trajectory.distance(other.with_step(step)), critical, rules))
     distances = trajectory.distances(best)

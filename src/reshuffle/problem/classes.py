@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._arrays import AnyArray, FloatArray, IntArray, checked_weights
+from reshuffle._arrays import AnyArray, FloatArray, IntArray, checked_weights, flag
 from reshuffle.errors import ArgumentError
 
 _ROUNDING = 1e-9
@@ -93,7 +93,7 @@ def classes_of(y: Any, classes: bool | None) -> Classes | None:
     >>> classes_of([0.5, 1.0], None) is None, classes_of([True, False], None).names.tolist()
     (True, [False, True])
     """
-    if classes is False:
+    if classes is not None and not flag("classes", classes):
         return None
     given = np.asarray(y)
     is_text = given.dtype.kind in "US" or (

@@ -104,9 +104,7 @@ class Run:
         self.accuracy = accuracy
         self._of: tuple[Run, int] | None = None
         if not self._is_symmetric:
-            select.require_stages(scheme)
-            for (_, stage), part in zip(scheme.stages, recipe.parts, strict=False):
-                select.require_known(stage, part, problem.n, accuracy.method)
+            select.require_known(scheme, recipe, problem.n, accuracy.method)
 
     def __repr__(self) -> str:
         return f"Run({self.problem}, {self.scheme}, {self.recipe})"
@@ -212,7 +210,9 @@ class Run:
         if self._of is not None:
             whole, number = self._of
             return whole._affine.output(number)
-        wanted = select.for_every_visit(self.accuracy) if self._is_symmetric else self.accuracy
+        # "exact" of a symmetric run is meant of its epochs alone, not of its visits.
+        insists = self._is_symmetric and self.accuracy.must_be_exact
+        wanted = replace(self.accuracy, method="auto") if insists else self.accuracy
         return AffineTrajectory(self.problem, self.scheme, self.recipe, columns(self.start), wanted)
 
     @cached_property

@@ -304,10 +304,3 @@ def test_the_error_has_the_shape_of_the_answer_and_says_its_kind(epochs):
     assert found.error.shape == found.total.shape
     assert not found.error.any()
     assert found.error_kind == "exact"
-
-
-@pytest.mark.slow
-def test_the_risk_alone_takes_a_covariance():
-    found = asymptotics.risk(1.5, 0.1, 2, 20, noise=0.5, covariance=[0.5, 0.5, 2.0])
-    curve = learning_curve(1.5, 0.1, 2, noise=0.5, covariance=[0.5, 0.5, 2.0])
-    assert found.total == curve.risk(20).total

@@ -163,40 +163,6 @@ def test_the_answer_does_not_depend_on_units():
     np.testing.assert_allclose(one.risk, other.risk, rtol=1e-11)
 
 
-LAW = PowerLaw(1.5, 10)
-WRONG = [
-    (lambda: one_pass([1.0, 2.0], [1.0], 1, 0.1, 1), r"source must have shape \(2,\)"),
-    (lambda: one_pass([1.0, -2.0], [1.0, 1.0], 1, 0.1, 1), "spectrum must have eigenvalues >= 0"),
-    (lambda: one_pass([0.0], [1.0], 1, 0.1, 1), "spectrum must have eigenvalues >= 0, not all zero"),
-    (lambda: one_pass([1.0], [-1.0], 1, 0.1, 1), r"source must have entries >= 0, squares, but source\[0\]"),
-    (lambda: one_pass(np.eye(2), np.ones(2), 1, 0.1, 1), "spectrum must be a vector"),
-    (lambda: one_pass([1.0], [math.inf], 1, 0.1, 1), "source must be finite"),
-    (lambda: one_pass(LAW, PowerLaw(1.0, 11), 1, 0.1, 1), "source must have the size of spectrum, 10"),
-    (lambda: one_pass(PowerLaw(1.0), PowerLaw(1.0), 1, 0.1, 1), "exponent > 1 where size is infinite"),
-    (lambda: one_pass(PowerLaw(1.5), PowerLaw(-0.5), 1, 0.1, 1), "must add up to more than 1"),
-    (lambda: one_pass(PowerLaw(0.0, 5), LAW, 1, 0.1, 1), "source must have the size"),
-    (lambda: one_pass(PowerLaw(-1.0, 10), LAW, 1, 0.1, 1), "spectrum must fall"),
-    (lambda: one_pass(LAW, LAW, 0, 0.1, 1), "batch_size must be a whole number of at least 1"),
-    (lambda: one_pass(LAW, LAW, 1, 0.0, 1), "step must be a number > 0"),
-    (lambda: one_pass(LAW, LAW, 1, [0.1, -0.1], 1), "step must be a number > 0"),
-    (lambda: one_pass(LAW, LAW, 1, [0.1, 0.1], 3), "step must have an entry for each of 3 steps"),
-    (lambda: one_pass(LAW, LAW, 1, [0.1, 0.1], math.inf), "steps must be finite where step is a vector"),
-    (lambda: one_pass(LAW, LAW, 1, 0.1, 1.5), "steps must be whole numbers >= 0"),
-    (lambda: one_pass(LAW, LAW, 1, 0.1, 2**30, momentum=0.5), "steps must be at most"),
-    (lambda: one_pass(LAW, LAW, 1, 0.1, 1, momentum=1.0), r"momentum must lie in \[0, 1\)"),
-    (lambda: one_pass(LAW, LAW, 1, 0.1, 1, noise=-1.0), "noise must be"),
-    (lambda: one_pass(LAW, LAW, 1, 0.1, 1, cells=2), "cells must be a whole number between 16 and 1024"),
-    (lambda: PowerLaw(1.0, 0), "size must be a whole number of at least 1"),
-    (lambda: PowerLaw(1.0).values(), "size must be at most"),
-]
-
-
-@pytest.mark.parametrize(("call", "message"), WRONG)
-def test_it_refuses(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 def test_zero_steps_are_the_start():
     found = asymptotics.one_pass(SPECTRUM, SOURCE, 1, 0.1, 0)
     assert found.risk.shape == ()

@@ -149,14 +149,3 @@ def test_gradient_flow_is_its_mean():
     curve = replacement_curve(0.25, 1.0, noise=0.5)
     small = [rs.asymptotics.risk(0.25, 1 / k, 1, 2 * k, noise=0.5).total for k in (200, 400)]
     assert curve.mean_risk(2) == pytest.approx(2 * small[1] - small[0], rel=1e-5)
-
-
-def test_it_refuses():
-    for call, message in (
-        (lambda: replacement_curve(0, 1.0), "aspect must be"),
-        (lambda: replacement_curve(0.5, -1.0), "alpha must be"),
-        (lambda: replacement_curve(0.5, 1.0, noise=-1), "noise must be"),
-        (lambda: replacement_curve(0.5, 1.0).spread(-1), "epochs must be"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            call()

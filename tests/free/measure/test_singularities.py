@@ -6,6 +6,7 @@ from scipy.optimize import brentq
 
 from reshuffle import free
 from reshuffle.free import measure
+from tests.free import oracles
 
 
 def halves():
@@ -20,12 +21,6 @@ def anticommutator_cdf(x):
     root = np.sqrt(1 + 4 * x)
     arcsine = free.Arcsine(-1.0, 1.0)
     return arcsine.cdf((root - 1) / 2) - arcsine.cdf((-root - 1) / 2)
-
-
-def anticommutator_density(x):
-    root = np.sqrt(1 + 4 * x)
-    arcsine = free.Arcsine(-1.0, 1.0)
-    return (arcsine.density((root - 1) / 2) + arcsine.density((-root - 1) / 2)) / root
 
 
 def fuss_catalan_density(t):
@@ -44,7 +39,7 @@ def test_anticommutator_of_two_half_projections():
         [-0.25 + np.geomspace(1e-6, 0.2, 9), -np.geomspace(1e-7, 0.1, 7), np.linspace(0.01, 1.99, 9)]
     )
     np.testing.assert_allclose(s.cdf(x), anticommutator_cdf(x), atol=1e-9)
-    np.testing.assert_allclose(s.density(x), anticommutator_density(x), rtol=1e-9)
+    np.testing.assert_allclose(s.density(x), oracles.half_projections_density(x), rtol=1e-9)
     exact = [s.expectation(lambda t, k=k: t**k) for k in range(1, 7)]
     np.testing.assert_allclose(exact, s.moments(6), atol=1e-9)
 

@@ -65,14 +65,8 @@ def test_many_points_keep_their_flags_beside_an_atom_and_a_singularity():
     np.testing.assert_array_equal(np.isnan(answer.value), ~answer.converged)
     assert not answer.converged[np.isin(t, [-0.25, 0.0, 2.0])].any()
     inside = (t > -0.25) & (t < 2.0) & answer.converged
-    exact = anticommutator_density(t[inside])
+    exact = oracles.half_projections_density(t[inside])
     assert (np.abs(answer.value[inside] - exact) <= answer.error[inside] + 1e-9 * exact).all()
-
-
-def anticommutator_density(x):
-    root = np.sqrt(1 + 4 * x)
-    arcsine = free.Arcsine(-1.0, 1.0)
-    return (arcsine.density((root - 1) / 2) + arcsine.density((-root - 1) / 2)) / root
 
 
 def test_a_repeated_question_costs_no_step_and_has_the_same_answer():

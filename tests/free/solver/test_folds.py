@@ -35,15 +35,6 @@ def test_ends_are_critical_values_to_rounding(variance):
     np.testing.assert_allclose(found, critical_values(places, weights, variance), atol=4e-15 * 3)
 
 
-def test_ends_of_a_commutator_with_complex_coefficients():
-    """Nica and Speicher (1998): the ends of ``i(xy - yx)`` are at the root of ``(11 + 5 sqrt(5))/2``."""
-    x, y = free.variables(free.Semicircle(), free.Semicircle())
-    ((low, high),) = free.spectrum(1j * (x * y - y * x)).support
-    assert [low, high] == pytest.approx(
-        [-(((11 + 5 * 5**0.5) / 2) ** 0.5), ((11 + 5 * 5**0.5) / 2) ** 0.5], abs=2e-14
-    )
-
-
 def test_a_fold_that_is_no_end_is_taken_back(monkeypatch):
     x, y = free.variables(free.Semicircle(), free.Bernoulli())
     engine = free.spectrum(x + y).engine

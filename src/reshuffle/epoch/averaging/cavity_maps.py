@@ -10,6 +10,7 @@ chance, in every sample by chance. The factor is calibrated on problems whose me
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -211,20 +212,16 @@ def cavity_map(
 ) -> MeanMap:
     """The map of a kernel (k, k) and entries (n, k) of error `off`, with perturbed replicas."""
     errors = shares_of(whitened.orthonormal, entries, off)
+    mean = MeanMap(
+        whitened.factor, inner, entries.T * whitened.roots, whitened.unit, 1, 1.0, modifier, method="cavity",
+        error=float(errors.max(initial=0.0)), typical_error=root_mean_square(errors),
+    )  # fmt: skip
 
-    def made(
-        inner: FloatArray, entries: FloatArray, replicas: Callable[[], tuple[MeanMap, ...]] = tuple
-    ) -> MeanMap:
-        return MeanMap(
-            whitened.factor, inner, entries.T * whitened.roots, whitened.unit, 1, 1.0, modifier,
-            method="cavity", error=float(errors.max(initial=0.0)),
-            typical_error=root_mean_square(errors), make_replicas=replicas,
-        )  # fmt: skip
+    def replica(each: FloatArray) -> MeanMap:
+        inputs = (entries + each).T * whitened.roots
+        return replace(mean, kernel=inner + kernel(whitened, each.T), input_map=inputs)
 
-    def replicas() -> tuple[MeanMap, ...]:
-        return tuple(made(inner + kernel(whitened, each.T), entries + each) for each in perturbations())
-
-    return made(inner, entries, replicas)
+    return replace(mean, make_replicas=lambda: tuple(map(replica, perturbations())))
 
 
 def rate_error(visits: Visits, shares: FloatArray, maps: list[EpochMap]) -> float:

@@ -18,7 +18,7 @@ overshoot 2 to 8 times: 10 (L = 4), 60 to 400 (L = 6), 200 to 1e4 (L = 8), 300 t
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
@@ -69,6 +69,11 @@ class Orders:
 
     rows: IntArray
     divisors: FloatArray
+
+
+def without_each(groups: list[EpochMap]) -> list[list[EpochMap]]:
+    """The groups without each of them in turn."""
+    return [groups[:number] + groups[number + 1 :] for number in range(len(groups))]
 
 
 class DrawPairs(Protocol):
@@ -346,18 +351,15 @@ def mean_map(scheme: Scheme, n: int, blocks: Blocks, step: float, accuracy: "Acc
         inside = visits.left[:, np.newaxis] * (total / (weight or 1.0)) * visits.right
         return np.asarray(np.eye(len(rotation)) - rotation @ inside @ rotation.T)
 
-    def made(counted: list[EpochMap], replicas: Callable[[], tuple[MeanMap, ...]] = tuple) -> MeanMap:
+    def made(counted: list[EpochMap]) -> MeanMap:
         mean = mean_of(counted)
         kernel, inputs = mean.kernel / steps, mean.entries[:, 1:] / steps
         return MeanMap(
             factor, (kernel + kernel.T) / 2, inputs, steps * step, 1, 1.0, modifier, method="sampling",
-            error=float(shares.max(initial=0.0)), typical_error=drawn.error, make_replicas=replicas,
+            error=float(shares.max(initial=0.0)), typical_error=drawn.error,
         )  # fmt: skip
 
-    def without_each() -> tuple[MeanMap, ...]:
-        return tuple(made(groups[:number] + groups[number + 1 :]) for number in range(len(groups)))
-
-    return made(groups, without_each)
+    return replace(made(groups), make_replicas=lambda: tuple(map(made, without_each(groups))))
 
 
 class DrawnBlocks:

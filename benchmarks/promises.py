@@ -1,0 +1,167 @@
+"""The test error that a plan promises, beside the one on fresh rows: bias, and coverage of its 95% interval.
+
+python -m benchmarks.promises [--problems 1020] [--splits 30] [--jobs 2]
+
+Problems are drawn: n rows from 8 to 300, evenly in the logarithm, columns from n / 20 to 2 n, three signal-to-noise
+ratios, columns alike or correlated, of equal or decaying variance, in units of their own. The truth is the error on
+4,000 fresh rows. Data sets are split: n rows to plan with, all others are the truth. Both are for a single run of
+the recommended recipe: the mean over its orders plus the spread. The bias is the geometric mean of promise over
+truth, less one; in brackets that of the estimate of the recipe before it is corrected for the choice.
+"""
+
+import argparse
+import math
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from sklearn import datasets, preprocessing
+
+import reshuffle as rs
+from reshuffle._linalg import one_thread
+from reshuffle._progress import track
+
+KINDS = ("Gaussian", "t5 rows", "t3 noise", "one-hot", "outlier rows", "binary y")
+FRESH = 4000
+SIZES = ((8, 15), (15, 30), (30, 60), (60, 301))
+SETS = {
+    "diabetes": (25, 50, 150),
+    "diabetes with products": (50, 150),
+    "breast cancer": (25, 60, 200),
+    "wine": (25, 60),
+    "digits": (100, 300),
+    "linnerud": (14,),
+}
+"""Rows to plan with, of each data set."""
+
+Rows = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was promised, what was estimated without correction, and the truth."""
+
+    group: str
+    n: int
+    promised: float
+    naive: float
+    truth: float
+    low: float
+    high: float
+
+
+def drawn(kind: str, seed: int) -> tuple[Rows, Rows]:
+    """Rows and responses to plan with, and fresh ones from the same source."""
+    rng = np.random.default_rng([seed, KINDS.index(kind)])
+    n = round(math.exp(rng.uniform(math.log(8), math.log(300))))
+    p = max(1, round(n * math.exp(rng.uniform(math.log(0.05), math.log(2.0)))))
+    sizes = np.arange(1, p + 1.0) ** -rng.choice([0.0, 0.5, 1.0])
+    truth = rng.standard_normal(p) / math.sqrt(np.square(sizes).sum())
+    noise = rng.choice([0.3, 1.0, 3.0]) ** -0.5
+    factors = rng.standard_normal((p, max(1, p // 3))) / math.sqrt(max(1, p // 3)) * rng.integers(2)
+    levels, units = rng.integers(2, 6, size=max(1, p // 4)), rng.lognormal(size=p)
+
+    def rows(count: int) -> np.ndarray:
+        drawn = (
+            rng.standard_t(5, (count, p)) * 0.6**0.5 if kind == "t5 rows" else rng.standard_normal((count, p))
+        )
+        if kind == "one-hot":
+            shares = [np.arange(1, level + 1) for level in levels]
+            words = [rng.choice(len(each), count, p=each / each.sum()) for each in shares]
+            both = np.hstack(
+                [*(np.eye(len(each))[word] for each, word in zip(shares, words, strict=True)), drawn]
+            )
+            return both[:, :p]
+        drawn = (drawn + rng.standard_normal((count, factors.shape[1])) @ factors.T) * sizes
+        return drawn * np.where(rng.random(count) < 0.03 * (kind == "outlier rows"), 6.0, 1.0)[:, np.newaxis]
+
+    def responses(X: np.ndarray) -> np.ndarray:
+        off = rng.standard_t(3, len(X)) / 3**0.5 if kind == "t3 noise" else rng.standard_normal(len(X))
+        found = X @ truth + noise * off
+        return (found > 0) * 1.0 if kind == "binary y" else found + 3.0
+
+    X, fresh = rows(n), rows(FRESH)
+    return (X * units, responses(X)), (fresh * units, responses(fresh))
+
+
+@cache
+def data_set(name: str) -> Rows:
+    """Rows and responses of a data set of scikit-learn."""
+    if name == "digits":
+        X, y = datasets.load_digits(return_X_y=True)
+        return X, np.eye(10)[y]
+    load = {"diabetes with products": "diabetes", "breast cancer": "breast_cancer"}.get(name, name)
+    X, y = getattr(datasets, f"load_{load}")(return_X_y=True)
+    if name == "diabetes with products":
+        X = preprocessing.PolynomialFeatures(2, include_bias=False).fit_transform(preprocessing.scale(X))
+    y = np.asarray(y, dtype=float)
+    return X, y / y.std(axis=0)
+
+
+def split(name: str, n: int, seed: int) -> tuple[Rows, Rows]:
+    """Some rows of a data set, and all others."""
+    (X, y), order = data_set(name), np.random.default_rng([seed, n]).permutation(len(data_set(name)[0]))
+    return (X[order[:n]], y[order[:n]]), (X[order[n:]], y[order[n:]])
+
+
+def outcome(task: tuple[str, int, int]) -> Outcome | None:
+    """The promise and the truth; nothing where there is nothing to learn. n = 0 stands for a drawn problem."""
+    name, n, seed = task
+    (X, y), (fresh, answers) = split(name, n, seed) if n else drawn(name, seed)
+    if not np.ptp(y, axis=0).all() or not np.ptp(X, axis=0).any():
+        return None
+    with warnings.catch_warnings(), one_thread():
+        warnings.simplefilter("ignore")
+        plan = rs.plan(X, y)
+        found = plan.check_on(fresh, answers).found + plan.best.spread
+    return Outcome(name, len(X), plan.test_error, plan.naive_test_error, found, *plan.interval)
+
+
+def line(name: str, sizes: str, found: Sequence[Outcome]) -> str:
+    """A row of the table."""
+    promised, naive = (
+        np.log([getattr(one, which) / one.truth for one in found]) for which in ("promised", "naive")
+    )
+    covered = np.mean([one.low <= one.truth <= one.high for one in found])
+    width = np.median([one.high / one.low for one in found]) ** 0.5
+    error = 100 * promised.std(ddof=1) / math.sqrt(len(found))
+    return (
+        f"| {name} | {sizes} | {len(found)} | {100 * math.expm1(promised.mean()):+.1f}% ± {error:.1f} "
+        f"({100 * math.expm1(naive.mean()):+.1f}%) | {covered:.0%} | {width:.2f} |"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name, default in (("problems", 1020), ("splits", 30), ("jobs", 2), ("seed", 20_000)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    given = parser.parse_args(arguments)
+    each = -(-given.problems // len(KINDS))
+    tasks = [(kind, 0, given.seed + seed) for kind in KINDS for seed in range(each)]
+    tasks += [(name, n, seed) for name, sizes in SETS.items() for n in sizes for seed in range(given.splits)]
+    with ProcessPoolExecutor(given.jobs) as pool:
+        made = pool.map(outcome, tasks, chunksize=10)
+        found = [one for one in track(made, len(tasks), "plans") if one is not None]
+    print("| data | rows | problems | bias (naive) | coverage | high / promise |\n|---|---|---|---|---|---|")
+    for kind in (*KINDS, "all drawn"):
+        for first, last in SIZES:
+            some = [one for one in found if one.group in (KINDS if kind == "all drawn" else [kind])]
+            some = [one for one in some if first <= one.n < last]
+            if len(some) > 1:
+                print(line(kind, f"{first} to {last - 1}", some))
+        over = [
+            one for one in found if one.group in (KINDS if kind == "all drawn" else [kind]) and one.n >= 30
+        ]
+        if len(over) > 1:
+            print(line(kind, "30 or more", over))
+    for name, sizes in SETS.items():
+        for n in sizes:
+            print(line(name, str(n), [one for one in found if (one.group, one.n) == (name, n)]))
+
+
+if __name__ == "__main__":
+    main()
