@@ -151,6 +151,26 @@ def test_the_estimate_of_the_spread_is_about_right(scheme, tolerance):
     np.testing.assert_allclose(found, exact, rtol=tolerance)
 
 
+@pytest.mark.parametrize("kind", [rs.SampleReshuffling, rs.SampleWithReplacement])
+def test_the_estimate_of_the_spread_where_its_assumptions_hold(kind):
+    """A column of signs orthogonal to y: a visit adds step times a mean of x_i y_i, and nothing else is random."""
+    rng, step, size = np.random.default_rng(0), 0.04, 16
+    x, noise = rng.choice([-1.0, 1.0], 400), rng.standard_normal(400)
+    y = noise - x * (x @ noise) / 400
+    found = SpreadEstimate(Spectrum.of(rs.LeastSquares(x[:, np.newaxis], y))).along(
+        kind(batch_size=size), np.array([step]), np.array([1.0, 2.0, 30.0])
+    )[0]
+    left = (1 - step) ** np.arange(25)
+    if kind is rs.SampleReshuffling:
+        epoch = step**2 * np.square(y).mean() / 399 * (25 * np.square(left).sum() - left.sum() ** 2)
+    else:
+        epoch = step**2 * np.square(y).mean() / size * np.square(left).sum()
+    kept = (1 - step) ** 50
+    exact = epoch * (1 - kept ** np.array([1, 2, 30])) / (1 - kept)
+    # The estimate counts the residuals of single runs, too: 2% here.
+    np.testing.assert_allclose(found, exact, rtol=0.03)
+
+
 def test_steps_are_estimated_as_if_each_were_alone():
     estimate, scheme = SpreadEstimate(Spectrum.of(rs.LeastSquares(X, Y))), rs.SampleReshuffling(batch_size=5)
     steps, when = np.array([1e-9, 1e-3, 0.02]), np.array([1.0, 4.0, 500.0])

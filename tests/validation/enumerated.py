@@ -4,6 +4,22 @@ from itertools import combinations, permutations
 
 import numpy as np
 
+import reshuffle as rs
+
+
+def problem(n, p, outputs=None, seed=0):
+    """Columns of different sizes, and responses that follow the first of them."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p)) * rng.uniform(0.3, 2.0, size=p)
+    y = rng.standard_normal((n, outputs or 1)) + X[:, :1]
+    return rs.LeastSquares(X, y if outputs else y[:, 0])
+
+
+def parts(*sizes):
+    """Batches of consecutive rows of these sizes, with their divisors."""
+    ends = np.cumsum(sizes)
+    return [(np.arange(end - size, end), size) for size, end in zip(sizes, ends, strict=True)]
+
 
 def batch_orders(partition):
     """All orders of fixed batches, as lists of (rows, divisor)."""

@@ -60,6 +60,15 @@ def test_batches_with_members_of_their_own_cannot_be_cut_anew():
         run.cross_validate(3)
 
 
+def test_folds_that_leave_too_few_rows_for_the_batches():
+    run = rs.descend(rs.LeastSquares(np.eye(6), np.ones(6)), rs.RandomReshuffling(batches=4), step=0.1)
+    with pytest.raises(
+        ValueError, match=r"folds must leave rows .* leaves 3 of 6: batches must be .* more folds"
+    ):
+        run.cross_validate(3, folds=2)
+    assert run.cross_validate(3, folds=6).mean_square > 0
+
+
 @pytest.mark.parametrize("data", [DATA, WIDE])
 @pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}, {"penalty": 0.3}, {"average": rs.EMA(0.5)}])
 @pytest.mark.parametrize("scheme", SCHEMES)

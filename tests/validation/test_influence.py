@@ -8,18 +8,10 @@ from matplotlib.figure import Figure
 
 import reshuffle as rs
 from reshuffle import plotting
-from tests.validation.enumerated import batch_orders, mean_epoch
+from tests.validation.enumerated import batch_orders, mean_epoch, parts, problem
 
 EPOCHS = [0, 1, 6, 40]
 NEW = np.random.default_rng(5).standard_normal((4, 12))
-
-
-def problem(n, p, outputs=None, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, p)) * rng.uniform(0.3, 2.0, size=p)
-    noise = rng.standard_normal((n, outputs or 1))
-    y = X[:, :1] + noise
-    return rs.LeastSquares(X, y if outputs else y[:, 0])
 
 
 def predictions(data, orders, step, epochs, start, penalty, left_out):
@@ -35,16 +27,12 @@ def predictions(data, orders, step, epochs, start, penalty, left_out):
     return np.array(found)
 
 
-def parts(n, size):
-    return [(np.arange(a, min(a + size, n)), min(size, n - a)) for a in range(0, n, size)]
-
-
 SCHEMES = [
-    (rs.FullBatch(), lambda n: [parts(n, n)]),
-    (rs.RandomReshuffling(batch_size=3), lambda n: batch_orders(parts(n, 3))),
-    (rs.RandomReshuffling(batch_size=4, drop_last=True), lambda n: batch_orders(parts(n, 4)[:2])),
-    (rs.RandomReshuffling(batches=5), lambda n: batch_orders(parts(5, 1))),
-    (rs.Cyclic(batch_size=4), lambda n: [parts(n, 4)]),
+    (rs.FullBatch(), lambda n: [parts(n)]),
+    (rs.RandomReshuffling(batch_size=3), lambda n: batch_orders(parts(3, 3, 3))),
+    (rs.RandomReshuffling(batch_size=4, drop_last=True), lambda n: batch_orders(parts(4, 4))),
+    (rs.RandomReshuffling(batches=5), lambda n: batch_orders(parts(1, 1, 1, 1, 1))),
+    (rs.Cyclic(batch_size=4), lambda n: [parts(4, 4, 1)]),
 ]
 
 
@@ -144,7 +132,7 @@ def test_groups_of_rows_are_deleted_together():
     data = problem(9, 3, outputs=2)
     run = rs.descend(data, rs.RandomReshuffling(batch_size=3), step=0.05)
     found = run.influence(NEW[:, :3], EPOCHS, rows=[[0, 4], [8]])
-    start, orders = np.zeros(3), batch_orders(parts(9, 3))
+    start, orders = np.zeros(3), batch_orders(parts(3, 3, 3))
     whole = predictions(data, orders, 0.05, EPOCHS, start, 0.0, None)
     for place, rows in enumerate(([0, 4], [8])):
         want = predictions(data, orders, 0.05, EPOCHS, start, 0.0, rows) - whole

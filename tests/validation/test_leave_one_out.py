@@ -1,41 +1,27 @@
 """Leave-one-out along the whole path against following every order with every row left out in turn."""
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import reshuffle as rs
-from tests.validation.enumerated import batch_orders, residuals, sample_splits
+from tests.problems import close
+from tests.validation.enumerated import batch_orders, parts, problem, residuals, sample_splits
 
 EPOCHS = np.array([0, 1, 2, 7, 40])
 
 
-def problem(n, p, outputs=None, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, p)) * rng.uniform(0.3, 2.0, size=p)
-    shape = (n,) if outputs is None else (n, outputs)
-    return rs.LeastSquares(
-        X, rng.standard_normal(shape) + X[:, :1] @ np.ones((1,) if outputs is None else (1, outputs))
-    )
-
-
-def parts(n, sizes):
-    ends = np.concatenate([[0], np.cumsum(sizes)])
-    return [(np.arange(a, b), b - a) for a, b in pairwise(ends)]
-
-
 FOUR = [[0, 5], [1, 2, 3], [4, 6, 7, 8], [9, 10]]
 FIXED = {
-    "full batch": (rs.FullBatch(), lambda n: [parts(n, [n])], 1),
-    "one batch": (rs.RandomReshuffling(batches=1), lambda n: [parts(n, [n])], 1),
-    "two": (rs.RandomReshuffling(batches=2), lambda n: batch_orders(parts(n, [n - n // 2, n // 2])), 1),
-    "ragged": (rs.RandomReshuffling(batch_size=4), lambda n: batch_orders(parts(n, [4, 4, n - 8])), 1),
-    "drop last": (rs.RandomReshuffling(batch_size=5, drop_last=True), lambda n: batch_orders(parts(n, [5, 5])), 1),
+    "full batch": (rs.FullBatch(), lambda n: [parts(n)], 1),
+    "one batch": (rs.RandomReshuffling(batches=1), lambda n: [parts(n)], 1),
+    "two": (rs.RandomReshuffling(batches=2), lambda n: batch_orders(parts(n - n // 2, n // 2)), 1),
+    "ragged": (rs.RandomReshuffling(batch_size=4), lambda n: batch_orders(parts(4, 4, n - 8)), 1),
+    "drop last": (rs.RandomReshuffling(batch_size=5, drop_last=True), lambda n: batch_orders(parts(5, 5)), 1),
     "four": (rs.RandomReshuffling(batches=FOUR), lambda n: batch_orders([(np.array(r), len(r)) for r in FOUR]), 1),
-    "five": (rs.RandomReshuffling(batches=5), lambda n: batch_orders(parts(n, [3, 2, 2, 2, 2])), 1),
-    "draws of samples": (rs.SampleWithReplacement(batch_size=4), lambda n: [parts(n, [n])], 3),
+    "five": (rs.RandomReshuffling(batches=5), lambda n: batch_orders(parts(3, 2, 2, 2, 2)), 1),
+    "draws of samples": (rs.SampleWithReplacement(batch_size=4), lambda n: [parts(n)], 3),
 }  # fmt: skip
 
 
@@ -175,7 +161,7 @@ def test_other_runs_are_run_again_without_each_row(scheme, recipe):
 @pytest.mark.parametrize("p", [3, 15])
 def test_orders_that_are_kept_are_exact(p, penalty):
     data, start = problem(11, p, outputs=2, seed=p), np.linspace(-1, 1, p)
-    batches = parts(11, [4, 4, 3])
+    batches = parts(4, 4, 3)
     for scheme, orders in (
         (rs.Cyclic(batch_size=4), [batches]),
         (rs.Cyclic(batch_size=4, order=[2, 0, 1]), [[batches[2], batches[0], batches[1]]]),
@@ -248,7 +234,7 @@ def test_late_epochs_and_steps_that_diverge():
     np.testing.assert_allclose(late.leave_one_out([10**4, 10**8]).residuals, np.transpose(refits), rtol=1e-7)
     beyond = rs.descend(data, rs.FullBatch(), step=1.5 * critical)
     growing = beyond.leave_one_out([20, 10**5, math.inf])
-    direct = residuals(data.X, data.y, [parts(12, [12])], 1.5 * critical, [20])[0, :, 0]
+    direct = residuals(data.X, data.y, [parts(12)], 1.5 * critical, [20])[0, :, 0]
     np.testing.assert_allclose(growing.residuals[0], direct, rtol=1e-6)
     assert np.isinf(growing.mean_square[1:]).all()
 
@@ -345,3 +331,84 @@ def test_a_row_far_larger_than_the_others_is_not_alone():
     X = np.array([[1e6, 0.0], [1.0, 1.0], [1.0, -1.0], [0.5, 2.0]])
     run = rs.descend(rs.LeastSquares(X, [1.0, 2.0, 3.0, 4.0]), rs.FullBatch(), step=1e-13)
     assert not run.leave_one_out(1).saturated.any()
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.05])
+def test_residuals_are_those_of_runs_without_the_row(penalty):
+    problem = rs.gaussian(120, 3, seed=0)
+    run = rs.descend(problem, rs.SampleReshuffling(batch_size=2), step=0.3, penalty=penalty)
+    found = run.leave_one_out([1, 3, 100])
+    for row in (0, 50, 100):
+        # A row of zeros has no gradient, and leaves the divisors as they are.
+        kept = np.arange(120) != row
+        without = run.on(rs.LeastSquares(problem.X * kept[:, np.newaxis], problem.y * kept))
+        known = problem.y[row] - without.iterate([1, 3, 100]) @ problem.X[row]
+        error = without.iterate_error([1, 3, 100]) * np.linalg.norm(problem.X[row])
+        assert (error < 0.02).all()
+        assert (np.abs(found.residuals[:, row] - known) < error + 1e-4).all()
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        rs.FullBatch(),
+        rs.SampleReshuffling(batches=3),
+        rs.RandomReshuffling(batches=2),
+        rs.SampleWithReplacement(batch_size=2),
+        rs.Cyclic(batches=2),
+    ],
+)
+def test_nothing_is_learned_from_features_that_are_zero(scheme):
+    problem = rs.LeastSquares(np.zeros((4, 2)), [1.0, 2.0, 3.0, 4.0])
+    found = rs.descend(problem, scheme, step=0.1).leave_one_out([1, 5])
+    np.testing.assert_array_equal(found.residuals, [problem.y, problem.y])
+
+
+@pytest.mark.parametrize("size", [1e2, 1e6])
+@pytest.mark.parametrize("penalty", [0.3, 1.0])
+@pytest.mark.parametrize("starts", [False, True])
+def test_two_batches_are_exact_however_columns_are_scaled(size, penalty, starts):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((4, 2)), rng.standard_normal(4)
+    X[:, 0] *= size
+    largest = np.square(X).sum(axis=1).max()
+    start = rng.standard_normal(2) if starts else None
+    epochs, step, shrinkage = np.arange(5), 1.3 / largest, penalty * largest
+    run = rs.descend(
+        rs.LeastSquares(X, y), rs.SampleReshuffling(batch_size=2), step, penalty=shrinkage, start=start
+    )
+    found = run.leave_one_out(epochs)
+    assert found.method == "cavity"
+    expected = residuals(X, y, sample_splits(4, [2, 2]), step, epochs, start, shrinkage)[..., 0]
+    close(found.residuals / np.abs(expected).max(), expected / np.abs(expected).max())
+
+
+SIZES = [2.0**-330, 2.0**-200, 2.0**300]
+
+
+def plain_responses():
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((8, 2)), rng.standard_normal(8)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=2)], ids=repr)
+@pytest.mark.parametrize("momentum", [0.0, 0.1])
+def test_the_standard_error_has_the_unit_of_the_test_error(size, scheme, momentum):
+    X, y = plain_responses()
+    plain, scaled = (
+        rs.descend(rs.LeastSquares(X, unit * y), scheme, 0.1, momentum=momentum).leave_one_out([1, 5])
+        for unit in (1.0, size)
+    )
+    squares = np.square(plain.residuals)
+    close(plain.standard_error, squares.std(axis=1, ddof=1) / np.sqrt(8))
+    for part in ("mean_square", "standard_error"):
+        close(getattr(scaled, part) / size / size, getattr(plain, part))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_so_has_that_of_a_plan(size):
+    X, y = plain_responses()
+    plain, scaled = rs.plan(X, y), rs.plan(X, size * y)
+    assert plain.standard_error > 0
+    close(scaled.standard_error / size / size, plain.standard_error)

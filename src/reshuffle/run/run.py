@@ -405,9 +405,7 @@ class Run:
     def epochs_worth_a_look(self) -> FloatArray:
         """Epochs up to where nothing moves any more, and the limit if there is one."""
         last = stopping.last_worth_trying(self.recipe, self.stability() if self.recipe.is_constant else None)
-        return leave_one_out.epochs_to_search(
-            self.recipe.earliest, last, self.recipe.has_limit and self.converges
-        )
+        return stopping.epochs_to_search(self.recipe.earliest, last, self.recipe.has_limit and self.converges)
 
     @divergence_first
     def degrees_of_freedom(self, epochs: ArrayLike) -> FloatArray:
@@ -590,7 +588,7 @@ class Run:
         """The epoch at which leave-one-out is smallest."""
         self.problem.require_rows("best_epoch, by leave-one-out where the truth is unknown,")
         rows = leave_one_out.RowsLeftOut(self, centred)
-        found = leave_one_out.smallest(rows.ask, self.epochs_worth_a_look)
+        found = stopping.smallest(rows.ask, self.epochs_worth_a_look)
         each = [stopping.by_leave_one_out(*values) for values in found]
         return each[0] if self.problem.outputs is None else stacked(each)
 

@@ -16,6 +16,7 @@ from reshuffle.run.stability import Stability
 if TYPE_CHECKING:
     from reshuffle.run.modes import QuadraticForm, RiskForms
     from reshuffle.run.trajectory import Risk
+    from reshuffle.validation import LeaveOneOut
 
 _Motion = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 """Decay and drift (epochs, r) of each mode after some epochs."""
@@ -29,6 +30,10 @@ _CONVERGED, _FARTHEST = 36.0, 1e6
 """Logarithm of a decay beyond which nothing moves, and the last epoch of a search by leave-one-out."""
 LONGEST_SEARCH = 20_000
 """Epochs that are tried one by one."""
+_PER_DECADE = 24
+"""Epochs of a first search in every power of ten: errors are smooth in the logarithm of the epochs."""
+_AT_ONCE = 48
+"""Epochs of a finer search between two of them."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,37 @@ def last_worth_trying(recipe: Recipe, stability: Stability | None) -> float:
         return min(recipe.horizon, float(LONGEST_SEARCH))
     decay_rate = abs(math.log(stability.rate)) if 0 < stability.rate < math.inf else math.inf
     return min(recipe.horizon, max(_CONVERGED / max(decay_rate, 1e-300), recipe.earliest + 1.0), _FARTHEST)
+
+
+def epochs_to_search(first: int, last: float, has_limit: bool) -> FloatArray:
+    """Whole numbers from the first to the last epoch, evenly spread in their logarithm; and infinity."""
+    decades = max(1.0, math.log10(max(last, 1.0)))
+    later = np.round(np.geomspace(1, max(last, 1.0), math.ceil(decades * _PER_DECADE)))
+    when = np.unique(np.concatenate([[float(first)], later[(later >= first) & (later <= last)]]))
+    return np.append(when, np.inf) if has_limit else when
+
+
+def smallest(ask: Callable[[FloatArray], "LeaveOneOut"], first: FloatArray) -> list[list[float]]:
+    """Search for the smallest mean square at the first epochs (k,), then around the best of them.
+
+    `ask` takes epochs (k,) to leave-one-out. Of each output: the best epoch, and there the mean square, its
+    standard error and its error.
+    """
+    when, found = np.zeros(0), np.zeros((3, 0, 1))
+    between = first
+    while len(between):
+        given = ask(between)
+        parts = np.stack([given.mean_square, given.standard_error, given.error]).reshape(3, len(between), -1)
+        together = np.concatenate([np.broadcast_to(found, (3, len(when), parts.shape[2])), parts], axis=1)
+        when, places = np.unique(np.concatenate([when, given.epochs]), return_index=True)
+        found = together[:, places]
+        around = [when[max(best - 1, 0) : best + 2] for best in np.argmin(found[0], axis=0)]
+        ends = [sides[np.isfinite(sides)] for sides in around]
+        inside = [np.linspace(sides[0], sides[-1], _AT_ONCE) for sides in ends if len(sides)]
+        between = np.setdiff1d(np.round(np.concatenate([np.zeros(0), *inside])), when)
+    places = np.argmin(found[0], axis=0)
+    chosen = found[:, places, np.arange(found.shape[2])]
+    return [list(map(float, each)) for each in np.column_stack([when[places], *chosen])]
 
 
 def by_leave_one_out(epoch: float, mean_square: float, standard_error: float, error: float) -> BestEpoch:

@@ -4,8 +4,7 @@
 formula (`row_updates`, `shuffled_samples`), one run per row where runs are exact and affordable, or ten folds.
 """
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -59,10 +58,6 @@ _CALLS = 500
 """Calls with small matrices that a run takes, whatever its size."""
 _ROUNDING = 1e-9
 """The mean of a column, relative to its entries, that is no more than rounding."""
-_PER_DECADE = 24
-"""Epochs of a first search in every power of ten: errors are smooth in the logarithm of the epochs."""
-_AT_ONCE = 48
-"""Epochs of a finer search between two of them."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -546,34 +541,3 @@ def _centred_by_others(problem: LeastSquares, rows: IntArray) -> LeastSquares:
     moved = LeastSquares(X, y)
     moved.sample_weight = problem.sample_weight
     return moved
-
-
-def epochs_to_search(first: int, last: float, has_limit: bool) -> FloatArray:
-    """Whole numbers from the first to the last epoch, evenly spread in their logarithm; and infinity."""
-    decades = max(1.0, math.log10(max(last, 1.0)))
-    later = np.round(np.geomspace(1, max(last, 1.0), math.ceil(decades * _PER_DECADE)))
-    when = np.unique(np.concatenate([[float(first)], later[(later >= first) & (later <= last)]]))
-    return np.append(when, np.inf) if has_limit else when
-
-
-def smallest(ask: Callable[[FloatArray], LeaveOneOut], first: FloatArray) -> list[list[float]]:
-    """Search for the smallest mean square at the first epochs (k,), then around the best of them.
-
-    `ask` takes epochs (k,) to leave-one-out. Of each output: the best epoch, and there the mean square, its
-    standard error and its error.
-    """
-    when, found = np.zeros(0), np.zeros((3, 0, 1))
-    between = first
-    while len(between):
-        given = ask(between)
-        parts = np.stack([given.mean_square, given.standard_error, given.error]).reshape(3, len(between), -1)
-        together = np.concatenate([np.broadcast_to(found, (3, len(when), parts.shape[2])), parts], axis=1)
-        when, places = np.unique(np.concatenate([when, given.epochs]), return_index=True)
-        found = together[:, places]
-        around = [when[max(best - 1, 0) : best + 2] for best in np.argmin(found[0], axis=0)]
-        ends = [sides[np.isfinite(sides)] for sides in around]
-        inside = [np.linspace(sides[0], sides[-1], _AT_ONCE) for sides in ends if len(sides)]
-        between = np.setdiff1d(np.round(np.concatenate([np.zeros(0), *inside])), when)
-    places = np.argmin(found[0], axis=0)
-    chosen = found[:, places, np.arange(found.shape[2])]
-    return [list(map(float, each)) for each in np.column_stack([when[places], *chosen])]

@@ -180,9 +180,9 @@ class Training:
         return visit_of(self.visits, self._unit_force, len(self.roots) + self.outputs, inputs)
 
     def map_of(self, state: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """I - A (d, d) and g (d, t) of [K, E] (d, d + t)."""
+        """I - A (..., d, d) and g (..., d, t) of [K, E] (..., d, d + t)."""
         d, roots = len(self.roots), self.roots[:, np.newaxis]
-        return roots * state[:, :d] * self.roots, roots * state[:, d:]
+        return roots * state[..., :d] * self.roots, roots * state[..., d:]
 
 
 def _filled(blocks: Blocks) -> Blocks:
@@ -199,29 +199,26 @@ def _filled(blocks: Blocks) -> Blocks:
 def seen_through(
     training: Training,
     modes: Eigenvectors,
-    before: Sequence[FloatArray],
-    learned: Sequence[FloatArray],
-    after: Sequence[FloatArray] | None = None,
+    before: FloatArray,
+    learned: FloatArray,
+    after: FloatArray | None = None,
     root: FloatArray | None = None,
 ) -> Callable[[FloatArray, FloatArray], Seen]:
     """R' (m, q, d), L' (m, l, d) and alpha (m, q, t) of rows (m, r) and responses that meet the same maps.
 
-    These are I minus (d, d) before and after it, by default the same in another order; `learned` (r, t) by those
-    before. Features are multiplied by `root` (d,).
+    These are I minus (q, d, d) before and (l, d, d) after it, by default the same in another order; `learned`
+    (q, r, t) by those before. Features are multiplied by `root` (d,).
     """
     r, q = training.rank, len(before)
     larger = (np.ones(len(training.roots)) if root is None else root)[:, np.newaxis]
-    # Before the first visit nothing has moved.
-    seen = [
-        modes.right[:r] - product(one[:r], modes.right) if one.any() else modes.right[:r] for one in before
-    ]
-    right = np.stack([larger[:r] * one for one in seen], axis=1).reshape(r, -1)
-    known, left = np.stack(learned, axis=1).reshape(r, -1), None
+    seen = larger[:r] * (modes.right[:r] - product(before[:, :r], modes.right))
+    right = seen.swapaxes(0, 1).reshape(r, -1)
+    known, left = learned.swapaxes(0, 1).reshape(r, -1), None
     if not modes.is_symmetric:
         entry = larger * training.entry
         maps = before if after is None else after
-        entered = [product((entry - one @ entry).T, modes.left.T) for one in maps]
-        left = np.stack(entered, axis=1).reshape(r, -1)
+        entered = product((entry - maps @ entry).swapaxes(1, 2), modes.left.T)
+        left = entered.swapaxes(0, 1).reshape(r, -1)
 
     def views(rows: FloatArray, responses: FloatArray) -> Seen:
         shape = len(rows), q, -1
@@ -245,9 +242,9 @@ def _left_out(
     modes = Eigenvectors(lost, is_symmetric=training.is_symmetric and after is None)
     views = []
     for batch, states in enumerate(before):
-        maps, learned = zip(*map(training.map_of, states), strict=True)
-        inside = [one[: training.rank] for one in learned]
-        views.append(seen_through(training, modes, maps, inside, None if after is None else after[batch]))
+        maps, learned = training.map_of(np.asarray(states))
+        following = None if after is None else np.asarray(after[batch])
+        views.append(seen_through(training, modes, maps, learned[:, : training.rank], following))
     return LeftOutRows(
         modes, modes.left @ gained, lambda batch, members: views[batch](*training.rows(members)),
         np.minimum(training.batch_of, len(views) - 1), coupling, training.factors / training.divisors,

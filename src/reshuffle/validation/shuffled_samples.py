@@ -198,7 +198,7 @@ class CavityUpdates:
         modes = Eigenvectors(roots * self._found.kernel * roots.T, is_symmetric=training.is_symmetric)
         gains = modes.left @ (roots * self._input_map)
         lost = roots * self._found.inner * roots.T
-        seen = seen_through(training, modes, list(lost), list(self._learned[:, :r]), root=root)
+        seen = seen_through(training, modes, lost, self._learned[:, :r], root=root)
         q, among = len(lost), np.eye(1 if self._of_batches else size)
         picks = np.kron(nodes.rule[0][:, np.newaxis], among)
         coupling = np.kron(self._visiting.weight * nodes.convolution_at(self._visiting.steps), among)
