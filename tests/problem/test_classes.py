@@ -54,9 +54,21 @@ def test_programs_learn_and_tell_labels(kind):
     exec(plan.to_torch(), space)
     told = np.asarray(space["predicted_labels"](X))
     assert np.mean(told == labels) > 0.95
+    crossed = {"X": X, "y": labels}
+    exec(plan.to_torch(loss="cross_entropy"), crossed)
+    assert np.mean(np.asarray(crossed["predicted_labels"](X)) == labels) > 0.95
     fitted = {"X": X, "y": labels}
     exec(plan.to_sklearn(), fitted)
     assert np.mean(fitted["model"].predict(X) == told) > 0.99
+
+
+def test_cross_entropy_is_for_classes():
+    X, y = load_wine(return_X_y=True)
+    numbers = rs.plan(X, 1.0 * y, batch_sizes=[len(X)], epochs=5)
+    with pytest.raises(rs.UnsupportedError, match="cross-entropy is for classes"):
+        numbers.to_torch(loss="cross_entropy")
+    with pytest.raises(ValueError, match="loss must be"):
+        numbers.to_torch(loss="hinge")
 
 
 def test_targets_and_decisions_are_those_of_ridge_classifiers():

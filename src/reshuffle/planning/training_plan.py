@@ -437,14 +437,19 @@ class Plan(Displayed):
             rows=new.n,
         )
 
-    def to_torch(self, reading: str = "") -> str:
+    def to_torch(self, reading: str = "", *, loss: str = "squares") -> str:
         """A program in torch that trains the best recipe once; afterwards `predict(X)` is there.
 
         Parameters
         ----------
         reading : str
             Lines that make X and y, as pandas tables. Without them the program takes X and y as they are given.
+        loss : "squares" or "cross_entropy"
+            What is planned for is squared loss. For K classes, the same recipe carries over to cross-entropy with K
+            times the learning rate, and is stopped by the loss of a tenth of the rows.
         """
+        if _arrays.choice("loss", loss, ("squares", "cross_entropy")) == "cross_entropy":
+            return programs.cross_entropy_program(self, reading)
         return programs.torch_program(self, reading)
 
     def to_sklearn(self, reading: str = "") -> str:
