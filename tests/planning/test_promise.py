@@ -139,6 +139,18 @@ def test_every_choice_is_what_trained_runs_do(momentum):
         assert choice.test_error == pytest.approx(runs.mean(), abs=allowed)
 
 
+def test_more_rows_than_tell_the_quotient_with_momentum():
+    """Early in training momentum is far from the mean step, by a factor that differs from row to row."""
+    data = rs.gaussian(300, 6, noise=0.3, seed=5)
+    X = data.X * np.geomspace(0.2, 3.0, 6)
+    plan = rs.plan(X, data.y, batch_sizes=[300], epochs=200, momenta=[0.9])
+    assert len(plan.choices) > 2
+    for _, choice in plan.choices:
+        run = rs.descend(plan.problem, rs.FullBatch(), choice.step, momentum=0.9)
+        exact = float(run.leave_one_out(choice.epochs, centred=True).mean_square)
+        assert choice.test_error == pytest.approx(exact, rel=1e-3)
+
+
 @pytest.mark.slow
 def test_single_runs_scatter_as_trained_ones_do():
     data = rs.gaussian(60, 4, noise=1.0, seed=2)

@@ -5,16 +5,16 @@ import math
 import numpy as np
 
 from reshuffle._arrays import FloatArray, columns
-from reshuffle._budget import A_SECOND, CALL, warnings_of
+from reshuffle._budget import A_SECOND, CALL, duration, warnings_of
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.errors import BudgetError, UnsupportedError
 from reshuffle.run import Run
 from reshuffle.simulation import simulated_states
 
-_RUNS = (8, 64)
+_RUNS = (12, 100)
 """The fewest and the most runs that are simulated."""
-_DIRECTIONS = 640
-"""Directions in which all runs together deviate: their mean square distance is then known to 10% or so, and is a
+_DIRECTIONS = 2000
+"""Directions in which all runs together deviate: their mean square distance is then known to 5% to 10%, and is a
 small share of the test error."""
 _QUICK = A_SECOND / 4
 """Operations up to which the covariance of runs is computed, whatever simulating them takes."""
@@ -52,17 +52,22 @@ def deviations(run: Run, epochs: FloatArray) -> FloatArray:
     return np.stack(found, axis=-1) * math.sqrt(runs / (runs - 1))
 
 
-def spread(run: Run, epochs: FloatArray) -> tuple[FloatArray, FloatArray, ErrorKind]:
+def spread(
+    run: Run, epochs: FloatArray, operations: float = math.inf
+) -> tuple[FloatArray, FloatArray, ErrorKind]:
     """E |X (b - E b)|^2 over the weights of the rows at epochs (k,), its error, and the kind of that.
 
-    Of shape (k,) or (k, t). It is what random orders add to the mean square of residuals.
+    Of shape (k,) or (k, t). It is what random orders add to the mean square of residuals. Refused where it takes
+    more than so many operations.
     """
     problem, scheme = run.problem, run.scheme
     shape = problem.squeezed(np.zeros((len(epochs), problem.outputs or 1))).shape
     if not scheme.is_random or scheme.steps(problem.n) == 1:
         return np.zeros(shape), np.zeros(shape), "exact"
-    total = problem.row_weights.sum()
-    if _is_quickly_simulated(run, epochs):
+    total, (simulating, computing) = problem.row_weights.sum(), _prices(run, epochs)
+    if min(simulating, computing) > max(operations, _QUICK):
+        raise BudgetError(f"the spread of single runs takes {duration(min(simulating, computing))}.")
+    if simulating < computing > _QUICK:
         apart = deviations(run, epochs)
         squares = problem.reduction.squares(apart, 2) / total
         with np.errstate(invalid="ignore"):
@@ -76,14 +81,13 @@ def spread(run: Run, epochs: FloatArray) -> tuple[FloatArray, FloatArray, ErrorK
     return squares.sum(axis=1) / total, error.sum(axis=1) / total, covariance.error_kind
 
 
-def _is_quickly_simulated(run: Run, epochs: FloatArray) -> bool:
-    """True if their covariance takes a while, and simulating some runs takes less."""
+def _prices(run: Run, epochs: FloatArray) -> tuple[float, float]:
+    """Operations of simulating runs, and of their covariance; infinite where there is none."""
     problem, last = run.problem, float(epochs.max())
-    if not math.isfinite(last):
-        return False
-    visit = _CALLS * CALL * run.scheme.steps(problem.n) + 4.0 * problem.n * problem.p * _count(run)
+    epoch = _CALLS * CALL * run.scheme.steps(problem.n) + 4.0 * problem.n * problem.p * _count(run)
     try:
-        (choice, _) = warnings_of(lambda: run.second_moment_choice(epochs, given_responses=True))
-        return max(last * visit, _QUICK) < choice.method.operations
+        choice, _ = warnings_of(lambda: run.second_moment_choice(epochs, given_responses=True))
+        computing = choice.method.operations
     except (BudgetError, UnsupportedError):
-        return True
+        computing = math.inf
+    return last * epoch * (problem.outputs or 1), computing * (problem.outputs or 1)

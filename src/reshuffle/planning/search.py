@@ -3,14 +3,14 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._arrays import FloatArray
 from reshuffle._display import Displayed
+from reshuffle._linalg import norms
 from reshuffle._progress import track
 from reshuffle._uncertainty import significant
 from reshuffle.errors import AccuracyWarning
@@ -21,6 +21,7 @@ from reshuffle.planning.promise import Promise, Recipes
 from reshuffle.run import Run, descend
 from reshuffle.schemes import FullBatch
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
+from reshuffle.validation.leave_one_out import LeaveOneOut
 
 EQUAL = 1e-3
 """Shares by which test errors may differ and count as equal: then the shorter training wins."""
@@ -28,7 +29,7 @@ _REFINED = 5
 """Recipes that are refined at most, for each momentum."""
 _AFFORDABLE = 1e8
 """Rows times the square of the rank up to which they are: ten seconds each at worst."""
-_ROWS = 128
+_ROWS, _ROWS_WITH_MOMENTUM = 128, 1000
 """Rows that tell by how much a run differs from the mean step."""
 _VISIBLE = 2e-3
 """Share of the test error above which the spread of a refined recipe is not left to the estimate."""
@@ -205,26 +206,26 @@ class Search:
         around = np.geomspace(max(1, recipe.epochs / 2), min(2 * recipe.epochs, self.epochs[-1]), 9)
         near = np.unique(around.round() if epochs is None else np.asarray(epochs, dtype=np.float64))
         run, (step, visits), penalty = self.run(recipe), self._steps_of(recipe), recipe.penalty
+        # With momentum a run is less alike to the mean step: more rows tell the quotient.
+        count = min(self.n, _ROWS_WITH_MOMENTUM if recipe.momentum else _ROWS)
+        rows = np.unique(np.linspace(0, self.n - 1, count).round().astype(np.int64))
         try:
             with warnings.catch_warnings():
                 # Recipes are compared up to a thousandth, and the answer keeps its method.
                 warnings.simplefilter("ignore", AccuracyWarning)
-                answer = run.leave_one_out(near, rows=self._some_rows)
-                squares, errors = (
-                    part.reshape(len(near), -1).mean(axis=1) for part in (answer.mean_square, answer.error)
-                )
-                means = self.curve.mean_squares(step, visits * near, penalty)
-                ratios = means / self._given_means(step, visits * near, penalty)
-                spreads, off = self._spreads(run, near, self._spread(recipe, near), ratios * squares)
+                answer = run.leave_one_out(near, rows=rows)
+                ratios, off = self._quotients(answer, step, visits * near, penalty)
+                squares = ratios * self.curve.mean_squares(step, visits * near, penalty)
+                spreads, of_spreads = self._spreads(run, near, self._spread(recipe, near), squares)
         except REFUSALS as refusal:
             return replace(self.with_error(recipe), method=f"{_SCREENED}; {refusal}", is_verified=True)
-        best = _first(ratios * squares + spreads)
+        best = _first(squares + spreads)
         found = replace(
             recipe,
             epochs=int(near[best]),
-            mean_square=float((ratios * squares)[best]),
+            mean_square=float(squares[best]),
             spread=float(spreads[best]),
-            error=float((ratios * errors + off)[best]),
+            error=float((squares * off + of_spreads)[best]),
             method=answer.method,
             is_verified=True,
             place=(*recipe.place[:3], int(np.argmin(np.abs(self.epochs - near[best])))),
@@ -265,16 +266,26 @@ class Search:
         """The step that a recipe has in the long run, and its visits per epoch."""
         return recipe.step / (1 - recipe.momentum), float(self.visits[recipe.place[1]])
 
-    @cached_property
-    def _some_rows(self) -> IntArray:
-        return np.unique(np.linspace(0, self.n - 1, min(self.n, _ROWS)).round().astype(np.int64))
+    def _quotients(
+        self, answer: LeaveOneOut, step: float, visits: FloatArray, penalty: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Mean squares of a run over those of the mean step, for some rows, and their relative errors: (k,) each.
 
-    def _given_means(self, step: float, visits: FloatArray, penalty: float) -> FloatArray:
-        """Mean squares of some rows, where the means of centred rows stay as they are: (k,)."""
-        rows = self._some_rows
+        With a_i and g_i the squares of the two, r = sum a_i / sum g_i is off as sum (a_i - r g_i) / sum g_i is.
+        """
         given = replace(self.curve, spectrum=replace(self.spectrum, centred=False))
-        residuals = given.residuals(step, visits, penalty, rows)
-        return np.asarray(np.square(residuals).mean(axis=2).sum(axis=1) / self.spectrum.weights[rows].sum())
+        ours = np.square(given.residuals(step, visits, penalty, answer.rows)).mean(axis=2)
+        total = self.spectrum.weights[answer.rows].sum()
+        means, errors = (
+            part.reshape(len(visits), -1).mean(axis=1) for part in (answer.mean_square, answer.error)
+        )
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratios = means * total / ours.sum(axis=1)
+            theirs = np.square(answer.residuals).reshape(len(visits), len(answer.rows), -1).mean(axis=2)
+            theirs *= (means * total / theirs.sum(axis=1))[:, np.newaxis]
+            apart = norms(theirs - ratios[:, np.newaxis] * ours) / (means * total)
+            off = errors / means + 2 * apart * np.sqrt(1 - len(answer.rows) / self.n)
+        return ratios, np.where(np.isnan(off), np.inf, off)
 
     @property
     def is_affordable(self) -> bool:

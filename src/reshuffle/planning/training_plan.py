@@ -709,7 +709,7 @@ def plan(
       ridge: 1.214 (-0.57%)
       next: batches of 50, step 0.0122, 29 epochs: 1.221 (-0.03%)
       the step is 0.0625 of 0.512, below which convergence is guaranteed; the threshold may be larger
-      single runs scatter by 0.012% of the test error: to see that a recipe is 1% better takes 1 run of each
+      single runs scatter by 0.018% of the test error: to see that a recipe is 1% better takes 1 run of each
       within 0.1% of the least test error, the shortest training is chosen
     """
     labels = None if y is None else classes_of(y, classes)
