@@ -130,9 +130,9 @@ def test_single_rows_with_replacement_are_samples_with_replacement():
 
 @pytest.mark.slow
 def test_too_many_batches_with_replacement_are_sampled():
-    problem = rs.gaussian(150, 100, noise=0.5, seed=1)
-    exact = rs.descend(problem, rs.WithReplacement(batches=150), 0.005).expected_risk(2)
-    drawn = rs.descend(problem, rs.WithReplacement(batches=150), 0.005, budget=1e7).expected_risk(2)
+    problem, scheme = rs.gaussian(220, 60, noise=0.5, seed=1), rs.WithReplacement(batches=110)
+    exact = rs.descend(problem, scheme, 0.005).expected_risk(2)
+    drawn = rs.descend(problem, scheme, 0.005, budget=1e7).expected_risk(2)
     assert exact.error == 0 < drawn.error
     assert abs(drawn.total - exact.total) <= 4 / 3 * drawn.error
     assert drawn.mean == pytest.approx(float(exact.mean), rel=1e-12)

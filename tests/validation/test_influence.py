@@ -76,6 +76,23 @@ def test_momentum_averages_and_limits(scheme, recipe):
         np.testing.assert_allclose(found.values[:, place], want, atol=1e-11)
 
 
+@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}, {"momentum": 0.95}])
+@pytest.mark.parametrize(
+    "scheme", [rs.FullBatch(), rs.RandomReshuffling(batch_size=3), rs.Cyclic(batch_size=4)]
+)
+@pytest.mark.parametrize("p", [3, 12])
+def test_thousands_of_epochs_are_an_integral(scheme, recipe, p):
+    """The first epochs are followed one by one, but not so many."""
+    data, epochs, step = problem(9, p, outputs=2), [7, 30_000], 2e-5
+    run = rs.descend(data, scheme, step=step, **recipe)
+    found = run.influence(NEW[:, :p], epochs, rows=[7, 2])
+    for place, row in enumerate((7, 2)):
+        kept = (np.arange(9) != row)[:, np.newaxis]
+        alone = rs.descend(rs.LeastSquares(data.X * kept, data.y * kept), scheme, step=step, **recipe)
+        want = alone.predict(NEW[:, :p], epochs) - run.predict(NEW[:, :p], epochs)
+        np.testing.assert_allclose(found.values[:, place], want, atol=1e-9 * np.abs(want).max())
+
+
 @pytest.mark.parametrize(
     ("scheme", "n", "recipe"),
     [

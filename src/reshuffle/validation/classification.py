@@ -9,11 +9,12 @@ large.
 
 import math
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reshuffle._arrays import FloatArray, IntArray, columns
+from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray, columns
 from reshuffle._budget import A_SECOND, require_affordable
 from reshuffle._display import Displayed
 from reshuffle._uncertainty import ErrorKind, plus_minus, significant, with_largest_error
@@ -32,6 +33,8 @@ _TOO_LARGE = 0.07
 """Share by which the deviations may be too large, see above: it enters the error."""
 _SCORES = 1 << 22
 """Scores of runs, rows and classes in memory at a time."""
+_DECISIONS = 1 << 26
+"""Decisions of runs at all epochs and rows in memory, at most, beyond those of the fewest runs."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,141 +87,113 @@ class Classification(Displayed):
 
 
 class _Scores:
-    """Scores of left-out rows: (rows, K), whose largest entry is the decision."""
+    """Mean scores (epochs, rows, t) of left-out rows, and the decisions of runs that deviate from them."""
 
     def __init__(self, left_out: "LeaveOneOut"):
-        problem, self.rows = left_out.problem, left_out.rows
+        problem, rows = left_out.problem, left_out.rows
         roots = np.sqrt(problem.row_weights)
         y = columns(problem.y) / roots[:, np.newaxis]
         targets = one_hot(y)
-        self.truth, self.classes = targets.argmax(axis=1)[self.rows], targets.shape[1]
-        self.is_pair = y.shape[1] == 1
+        self.truth, self.classes = targets.argmax(axis=1)[rows], targets.shape[1]
         # The middle of two values; several columns are those of 0 and 1, whatever was subtracted from them.
-        origin = (y.min(axis=0) + y.max(axis=0)) / 2 if self.is_pair else y.min(axis=0)
-        self.X = problem.X[self.rows] / roots[self.rows, np.newaxis]
-        self.weights = problem.row_weights[self.rows]
-        self.total = float(self.weights.sum())
-        # Epochs in one axis, also where there is one output or epochs are a number.
-        residuals = left_out.residuals.reshape(left_out.epochs.size, len(self.rows), -1)
+        origin = (y.min(axis=0) + y.max(axis=0)) / 2 if y.shape[1] == 1 else y.min(axis=0)
+        self.X, self.weights = problem.X[rows] / roots[rows, np.newaxis], problem.row_weights[rows]
+        residuals = left_out.residuals.reshape(left_out.epochs.size, len(rows), -1)
         with np.errstate(invalid="ignore", over="ignore"):
-            self.means = (y - origin)[self.rows] - residuals
+            self.means = (y - origin)[rows] - residuals
 
-    def decided(self, scores: FloatArray) -> FloatArray:
-        """Numbers of the classes of scores (..., rows, t); -1 where they are no numbers."""
-        found = (scores[..., 0] > 0).astype(int) if self.is_pair else scores.argmax(axis=-1)
-        return np.where(np.isfinite(scores).all(axis=-1), found, -1)
+    def decided(self, scores: FloatArray) -> AnyArray:
+        """Numbers of the classes of scores (..., t); -1 where they are no numbers."""
+        found = (scores[..., 0] > 0).astype(int) if scores.shape[-1] == 1 else scores.argmax(axis=-1)
+        return np.where(np.isfinite(scores).all(axis=-1), found, -1).astype(np.int16)
+
+    def decided_by(self, places: IntArray, deviations: FloatArray) -> AnyArray:
+        """Classes (2, epochs, runs, rows) of runs that deviate (epochs, runs, p, t) from their mean, or by less."""
+        epochs, runs, _, outputs = deviations.shape
+        found = np.zeros((2, epochs, runs, len(self.X)), dtype=np.int16)
+        height = max(1, _SCORES // (runs * outputs))
+        with np.errstate(invalid="ignore", over="ignore"):
+            for number, first in product(range(epochs), range(0, len(self.X), height)):
+                part, place = slice(first, first + height), places[number]
+                moved = self.X[part] @ deviations[number]
+                for kind, share in enumerate((1.0, 1 - _TOO_LARGE)):
+                    found[kind, number, :, part] = self.decided(self.means[place, part] + share * moved)
+        return found
+
+    def shares(self, hits: BoolArray | FloatArray) -> FloatArray:
+        """The weighted share of rows (..., rows) that are right."""
+        return np.asarray(hits @ self.weights / self.weights.sum())
+
+    def standard_error(self, chance: FloatArray) -> FloatArray:
+        """Standard error over rows of a mean of probabilities (epochs, rows) to be right."""
+        weights, mean = self.weights / self.weights.sum(), self.shares(chance)
+        spread = np.square(chance - mean[:, np.newaxis]) @ np.square(weights)
+        return np.asarray(np.sqrt(spread * len(weights) / max(len(weights) - 1, 1)))
 
 
 def accuracy_of_mean(left_out: "LeaveOneOut") -> FloatArray:
     """The share of left-out rows that the mean iterate tells right, of the shape of epochs."""
     scores = _Scores(left_out)
-    hits = scores.decided(scores.means) == scores.truth
-    return np.asarray((hits @ scores.weights / scores.total).reshape(left_out.epochs.shape))
+    return scores.shares(scores.decided(scores.means) == scores.truth).reshape(left_out.epochs.shape)
 
 
 def classification(run: "Run", left_out: "LeaveOneOut") -> Classification:
     """Accuracy and confusion of single runs, at the epochs and rows of a leave-one-out of the same run."""
     epochs, scores, problem = left_out.epochs, _Scores(left_out), run.problem
-    when, back = np.unique(epochs.ravel(), return_inverse=True)
+    when, places, back = np.unique(epochs.ravel(), return_index=True, return_inverse=True)
     varies = run.scheme.is_random and run.scheme.steps(problem.n) > 1 and bool(when.any())
-    if varies and not np.isfinite(when).all():
+    if varies:
+        decided = _simulated(run, scores, when, places)
+    else:
+        still = np.zeros((len(when), 1, problem.p, problem.outputs or 1))
+        decided = scores.decided_by(places, still)
+    right, runs = decided == scores.truth, decided.shape[2]
+    (accuracies, less), chance = scores.shares(right), right[0].mean(axis=1)
+    accuracy, deviation, error = accuracies.mean(axis=1), np.zeros(len(when)), np.zeros(len(when))
+    if varies:
+        deviation = accuracies.std(axis=1, ddof=1)
+        error = 3 * deviation / np.sqrt(runs) + np.abs(less.mean(axis=1) - accuracy)
+    told = (decided[0, ..., np.newaxis] == np.arange(scores.classes)).mean(axis=1)
+    parts = {
+        "accuracy": accuracy,
+        "standard_error": scores.standard_error(chance),
+        "error": error,
+        "deviation": deviation,
+        "of_mean": scores.shares(scores.decided(scores.means[places]) == scores.truth),
+        "confusion": np.eye(scores.classes)[scores.truth].T @ (scores.weights[:, np.newaxis] * told),
+    }
+    shown = {name: part[back].reshape(epochs.shape + part.shape[1:]) for name, part in parts.items()}
+    kind: ErrorKind = "estimate" if varies else "exact"
+    return Classification(epochs=epochs, error_kind=kind, runs=runs if varies else 0, **shown)
+
+
+def _simulated(run: "Run", scores: _Scores, when: FloatArray, places: IntArray) -> AnyArray:
+    """Decisions (2, epochs, runs, rows) of simulated runs: as many as tell the accuracy well enough."""
+    if not np.isfinite(when).all():
         raise ValueError(
             "epochs must be finite for the accuracy of single runs, which are simulated, but one is inf; ask for "
             "leave_one_out(...).accuracy_of_mean, or for many epochs."
         )
-    places = np.array([int(np.flatnonzero(epochs.ravel() == one)[0]) for one in when], dtype=int)
-    each = 4.0 * max(float(when.max(initial=0.0)), 1.0) * problem.X.size * (problem.outputs or 1)
-    deviations = [np.zeros((len(when), 1, problem.p, problem.outputs or 1))]
-    tally = _Tally(scores, places)
-    if varies:
-        budget = max(run.accuracy.budget, A_SECOND)
-        hint = ("leave_one_out(...).accuracy_of_mean", "fewer epochs", "a larger {budget}")
-        require_affordable(_FEWEST * each, budget, f"the accuracy of {_FEWEST} single runs", hint)
-        deviations = [_deviations(run, when, _FEWEST, run.accuracy.seed)]
-        tally.add(deviations[0])
-        wanted = _FEWEST * math.ceil(float(np.max(tally.runs_needed, initial=1.0)))
-        more = min(wanted, _MOST, int(budget / 10 / each)) - _FEWEST
-        if more > 1:
-            tally.add(_deviations(run, when, more, run.accuracy.seed + 1))
-    else:
-        tally.add(deviations[0])
-    return tally.result(epochs, back, varies)
+    problem, budget, seed = run.problem, max(run.accuracy.budget, A_SECOND), run.accuracy.seed
+    each = 4.0 * max(float(when[-1]), 1.0) * problem.X.size * (problem.outputs or 1)
+    hint = ("leave_one_out(...).accuracy_of_mean", "fewer epochs", "a larger {budget}")
+    require_affordable(_FEWEST * each, budget, f"the accuracy of {_FEWEST} single runs", hint)
 
+    def decided(runs: int, seed: int) -> AnyArray:
+        found = simulated_states(problem, run.scheme, run.recipe, run.start, when, runs, seed, np.copy)
+        with np.errstate(invalid="ignore", over="ignore"):
+            made = found.reshape(len(when), runs, -1, problem.p).swapaxes(2, 3)
+            made -= made.mean(axis=1, keepdims=True)
+            # The mean of the runs has taken its share of their variance.
+            made *= np.sqrt(runs / (runs - 1))
+        return scores.decided_by(places, made)
 
-def _deviations(run: "Run", when: FloatArray, runs: int, seed: int) -> FloatArray:
-    """Parameters of simulated runs less their mean, (epochs, runs, p, t), with the variance of a single run."""
-    found = simulated_states(run.problem, run.scheme, run.recipe, run.start, when, runs, seed, np.copy)
-    with np.errstate(invalid="ignore", over="ignore"):
-        made = found.reshape(len(when), runs, -1, run.problem.p).swapaxes(2, 3)
-        made -= made.mean(axis=1, keepdims=True)
-        made *= np.sqrt(runs / (runs - 1))
-    return made
-
-
-class _Tally:
-    """Hits of runs at some epochs, added up over rows and over runs."""
-
-    def __init__(self, scores: _Scores, places: IntArray):
-        self._scores, self._places, self._runs = scores, places, 0
-        count = len(places)
-        self._of_runs: list[FloatArray] = []
-        """Accuracies (epochs, runs), and those where deviations are smaller, of each set of runs."""
-        self._right = np.zeros((count, len(scores.rows)))
-        self._confusion = np.zeros((count, scores.classes, scores.classes))
-
-    def add(self, deviations: FloatArray) -> None:
-        """Take in runs by their deviations (epochs, runs, p, t)."""
-        scores, runs = self._scores, deviations.shape[1]
-        self._runs += runs
-        height = max(1, _SCORES // (runs * deviations.shape[3]))
-        found = np.zeros((2, len(self._places), runs))
-        for number, place in enumerate(self._places):
-            for first in range(0, len(scores.rows), height):
-                part = slice(first, first + height)
-                weights, truth = scores.weights[part], scores.truth[part]
-                with np.errstate(invalid="ignore", over="ignore"):
-                    moved = scores.X[part] @ deviations[number]
-                    decided = scores.decided(scores.means[place, part] + moved)
-                    less = scores.decided(scores.means[place, part] + (1 - _TOO_LARGE) * moved)
-                found[0, number] += (decided == truth) @ weights
-                found[1, number] += (less == truth) @ weights
-                self._right[number, part] += (decided == truth).sum(axis=0)
-                for told in range(scores.classes):
-                    share = (decided == told).sum(axis=0) * weights
-                    self._confusion[number, :, told] += np.bincount(truth, share, scores.classes)
-        self._of_runs.append(found / scores.total)
-
-    def _rows_error(self) -> FloatArray:
-        """Standard error over rows (epochs,): of a mean of probabilities to be right."""
-        weights, chance = self._scores.weights / self._scores.total, self._right / self._runs
-        mean = chance @ weights
-        spread = np.square(chance - mean[:, np.newaxis]) @ np.square(weights)
-        return np.asarray(np.sqrt(spread * len(weights) / max(len(weights) - 1, 1)))
-
-    @property
-    def runs_needed(self) -> FloatArray:
-        """The multiple of runs (epochs,) with which their standard error is small."""
-        error = np.concatenate(self._of_runs, axis=2)[0].std(axis=1, ddof=1) / np.sqrt(self._runs)
-        allowed = _OF_STANDARD_ERROR * np.maximum(self._rows_error(), 1 / len(self._scores.rows))
-        return np.asarray(np.square(error / allowed))
-
-    def result(self, epochs: FloatArray, back: IntArray, varies: bool) -> Classification:
-        """The result at the requested epochs, the places of which among the distinct ones are given."""
-        scores, (found, less) = self._scores, np.concatenate(self._of_runs, axis=2)
-        accuracy, deviation, error = found.mean(axis=1), np.zeros(len(found)), np.zeros(len(found))
-        if varies:
-            deviation = found.std(axis=1, ddof=1)
-            error = 3 * deviation / np.sqrt(self._runs) + np.abs(less.mean(axis=1) - accuracy)
-        hits = scores.decided(scores.means[self._places]) == scores.truth
-        of_mean = hits @ scores.weights / scores.total
-        parts = {
-            "accuracy": accuracy,
-            "standard_error": self._rows_error(),
-            "error": error,
-            "deviation": deviation,
-            "of_mean": of_mean,
-            "confusion": self._confusion / self._runs,
-        }
-        shown = {name: part[back].reshape(epochs.shape + part.shape[1:]) for name, part in parts.items()}
-        kind: ErrorKind = "estimate" if varies else "exact"
-        return Classification(epochs=epochs, error_kind=kind, runs=self._runs if varies else 0, **shown)
+    first = decided(_FEWEST, seed)
+    right = first[0] == scores.truth
+    error = scores.shares(right).std(axis=1, ddof=1) / np.sqrt(_FEWEST)
+    allowed = np.maximum(scores.standard_error(right.mean(axis=1)), 1 / len(scores.X))
+    wanted = _FEWEST * math.ceil(
+        float(np.max(np.square(error / (_OF_STANDARD_ERROR * allowed)), initial=1.0))
+    )
+    more = min(wanted, _MOST, int(budget / 10 / each), _DECISIONS // max(right.size // _FEWEST, 1)) - _FEWEST
+    return np.concatenate([first, decided(more, seed + 1)], axis=2) if more > 1 else first
