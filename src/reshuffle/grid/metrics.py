@@ -398,13 +398,10 @@ def _leave_one_out(run: Run, epochs: FloatArray) -> Found:
 
 def _expected_training_loss(run: Run, epochs: FloatArray) -> Found:
     """The loss of the mean iterate plus tr(X Cov X') / (2n)."""
-    covariance, X, n = run.covariance(epochs), run.problem.compressed.X, run.problem.n
-    deviation, off = covariance.deviation(X), covariance.deviation_error(X)
-    with np.errstate(over="ignore", invalid="ignore"):
-        spread = np.square(deviation).sum(axis=epochs.ndim) / (2 * n)
-        error = np.where(off == 0, 0.0, deviation * off).sum(axis=epochs.ndim) / n
-        total = run.training_loss(epochs) + spread, run.training_loss_error(epochs) + error
-    kind = covariance.error_kind if error.any() else run.error_kind
+    variance, off, kind = single_runs.fitted_variance(run, epochs)
+    spread, error = variance / (2 * run.problem.n), off / (2 * run.problem.n)
+    total = run.training_loss(epochs) + spread, run.training_loss_error(epochs) + error
+    kind = kind if error.any() else run.error_kind
     return kind, {"expected_training_loss": total, "expected_training_loss_spread": (spread, error)}
 
 

@@ -74,11 +74,17 @@ def spread(
             error = 2 * squares.std(axis=1, ddof=1) / math.sqrt(squares.shape[1])
         error = np.where(np.isnan(error), np.inf, error)
         return problem.squeezed(squares.mean(axis=1)), problem.squeezed(error), "estimate"
-    covariance, rows = run.covariance(epochs), problem.compressed.X
+    squares, error, kind = fitted_variance(run, epochs)
+    return squares / total, error / total, kind
+
+
+def fitted_variance(run: Run, epochs: FloatArray) -> tuple[FloatArray, FloatArray, ErrorKind]:
+    """tr(X Cov X') of single runs at epochs (k,), as `covariance` has it, its error, and the kind of that."""
+    covariance, rows = run.covariance(epochs), run.problem.compressed.X
     deviation, off = covariance.deviation(rows), covariance.deviation_error(rows)
     with np.errstate(over="ignore", invalid="ignore"):
         squares, error = np.square(deviation), np.where(off == 0, 0.0, 2 * deviation * off)
-    return squares.sum(axis=1) / total, error.sum(axis=1) / total, covariance.error_kind
+        return squares.sum(axis=1), error.sum(axis=1), covariance.error_kind
 
 
 def _prices(run: Run, epochs: FloatArray) -> tuple[float, float]:
