@@ -39,6 +39,7 @@ from reshuffle.epoch.moments.drawn import CentredMaps, gain, gain_bound
 from reshuffle.epoch.moments.matrix import epoch_flops
 from reshuffle.epoch.select import Accuracy
 from reshuffle.epoch.visits import Visits
+from reshuffle.errors import UnsupportedError
 from reshuffle.problem import checked_problem
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Recipe, recipe
@@ -185,9 +186,15 @@ def critical_step(
     (True, 'confidence 99%')
     """
     given, whole = checked_problem(problem), base.scheme_of(scheme)
-    if given.stream is not None and whole.with_independent_steps is not whole and not mean_square:
-        recipe_given = {"penalty": penalty, "momentum": momentum, "nesterov": nesterov}
-        return _of_dealt_samples(given, whole, unpenalized=unpenalized, **recipe_given)
+    if given.stream is not None and whole.with_independent_steps is not whole:
+        if not mean_square:
+            recipe_given = {"penalty": penalty, "momentum": momentum, "nesterov": nesterov}
+            return _of_dealt_samples(given, whole, unpenalized=unpenalized, **recipe_given)
+        if whole.equivalent(given.n).is_random:
+            raise UnsupportedError(
+                "the critical step in mean square needs all samples at once, but they are read in chunks; try "
+                "mean_square=False, for the mean over all runs, or RandomReshuffling, whose batches are fixed."
+            )
     problem, scheme = base.fitted(given, whole)
     scheme = base.without_stages(scheme, "the critical step")
     made = recipe.checked(1.0, None, penalty, momentum, 1, nesterov, unpenalized, problem.p)

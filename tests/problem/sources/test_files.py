@@ -94,6 +94,15 @@ def test_one_pass_serves_all_batches_and_what_was_read_is_not_read_again(
     assert problem.stream.passes == 2
 
 
+def test_the_mean_square_of_samples_in_chunks_is_refused_with_what_to_try(tmp_path, streaming, arrays):
+    problem = rs.LeastSquares(mapped(tmp_path / "X.bin", arrays[0]), arrays[1])
+    with pytest.raises(rs.UnsupportedError, match=r"mean_square=False.*RandomReshuffling"):
+        rs.critical_step(problem, rs.SampleReshuffling(batches=5))
+    assert problem.stream.passes == 0
+    full = rs.critical_step(problem, rs.FullBatch())
+    assert rs.critical_step(problem, rs.SampleReshuffling(batches=1)) == pytest.approx(full)
+
+
 def test_nothing_is_read_for_arguments_that_are_wrong(tmp_path, streaming, arrays):
     problem = rs.LeastSquares(mapped(tmp_path / "X.bin", arrays[0]), arrays[1])
     for scheme, recipe in (
