@@ -371,7 +371,7 @@ class _Approach:
         return True
 
     def _reach(self, place: float) -> float:
-        """How far the tangent is followed for a step to `place`: farther than the step, since the solution turns.
+        """Length of the tangent for a step to `place`: more than the step, since the solution turns.
 
         It moves like the root of (z - e)/(z - a), e the end that is expected and a the other one.
         """
@@ -435,7 +435,7 @@ class _Approach:
 
 
 class _AlphaApproach(_Approach):
-    """The same steps along alpha at the fixed point z = `edge`, with ratios up to `stride`."""
+    """Steps along alpha at the fixed point z = `edge`, with ratios up to `stride`."""
 
     def __init__(self, system: BatchSystem, place: float, edge: float, stride: float, last: float):
         super().__init__(system, place, dense=_DENSE_AT_THRESHOLDS)

@@ -16,8 +16,8 @@ from reshuffle._uncertainty import significant
 from reshuffle.errors import AccuracyWarning
 from reshuffle.grid import single_runs
 from reshuffle.grid.metrics import REFUSALS
+from reshuffle.planning.correction import Correction, Recipes
 from reshuffle.planning.loo_grid import LeftOutCurve, Spectrum, SpreadEstimate, averaged
-from reshuffle.planning.promise import Promise, Recipes
 from reshuffle.run import Run, descend
 from reshuffle.schemes import FullBatch
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
@@ -246,7 +246,7 @@ class Search:
     def _spreads(
         self, run: Run, epochs: FloatArray, estimate: FloatArray, means: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """What random orders add to mean squares (k,), and its error: an estimate where that is next to nothing."""
+        """Spread (k,) that random orders add to mean squares, and its error."""
         if not self.of_run or (estimate <= _VISIBLE * means).all():
             return estimate, estimate
         found, error, _ = single_runs.spread(run, epochs)
@@ -292,7 +292,7 @@ class Search:
         """True if recipes are refined in seconds."""
         return self.n * float(len(self.spectrum.values)) ** 2 <= _AFFORDABLE
 
-    def promise(self, best: PlannedRecipe, scaled: bool) -> Promise:
+    def correction(self, best: PlannedRecipe, scaled: bool) -> Correction:
         """The test error to expect of the best recipe, which was chosen among all others."""
         shape = self.mean_squares.shape
         first = int(np.ravel_multi_index(best.place, shape))
@@ -305,7 +305,7 @@ class Search:
             self.penalties[penalty],
             self.spreads[penalty, size, share, when],
         )
-        return Promise.of(self.curve, recipes, scaled)
+        return Correction.of(self.curve, recipes, scaled)
 
     def ranked(self, verify: bool) -> list[PlannedRecipe]:
         """All recipes, the best first, refined until the first one is.

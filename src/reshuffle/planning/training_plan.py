@@ -17,8 +17,8 @@ from reshuffle._uncertainty import factor, plus_minus, significant
 from reshuffle.grid import single_runs
 from reshuffle.grid.metrics import REFUSALS
 from reshuffle.planning import programs
+from reshuffle.planning.correction import Correction
 from reshuffle.planning.loo_grid import Spectrum, ridge_left_out
-from reshuffle.planning.promise import Promise
 from reshuffle.planning.search import EQUAL, PlannedRecipe, Search
 from reshuffle.problem import LeastSquares
 from reshuffle.problem.classes import Classes, classes_of
@@ -51,7 +51,7 @@ _EQUAL_ACCURACY = 0.25
 _NORMAL = 1.96
 """Standard errors in half of a 95% interval."""
 _FEW = 20
-"""Rows below which a test error can hardly be promised."""
+"""Rows below which little is known of the test error."""
 _HEAVY = 6.0
 """Kurtosis of residuals with heavy tails: of 30 normal ones it is larger once in a hundred times."""
 _SIMULATED = 10_000
@@ -178,7 +178,7 @@ class Plan(Displayed):
         Below which single runs are proven to converge in the mean square, if batches are drawn with replacement.
     names : tuple of str
         Names of the columns of X, if it was a DataFrame.
-    promise : Promise
+    correction : Correction
         From the estimate of the best recipe to the test error that is expected of it.
     search : Search
         The grid, from which other recipes are refined.
@@ -201,7 +201,7 @@ class Plan(Displayed):
     mean_squares: FloatArray
     spreads: FloatArray
     safe_steps: FloatArray
-    promise: Promise
+    correction: Correction
     search: Search
     names: tuple[str, ...] = ()
     classes: AnyArray | None = None
@@ -227,18 +227,18 @@ class Plan(Displayed):
         Each row is left out of the training, of the means and of the scales, and the estimate is corrected for
         being the smallest of many.
         """
-        return self.best.test_error * self.promise.factor
+        return self.best.test_error * self.correction.factor
 
     @property
     def interval(self) -> tuple[float, float]:
         """The 95% interval of the test error: rows are a sample, and so is the choice that they make."""
-        half = math.exp(self.promise.half_width)
+        half = math.exp(self.correction.half_width)
         return self.test_error / half, self.test_error * half
 
     @property
     def standard_error(self) -> float:
         """Standard error of the test error: 1.96 of it are half of the interval, about."""
-        return self.test_error * self.promise.half_width / _NORMAL
+        return self.test_error * self.correction.half_width / _NORMAL
 
     @property
     def naive_test_error(self) -> float:
@@ -248,7 +248,7 @@ class Plan(Displayed):
     @property
     def median_absolute_error(self) -> float:
         """The median of |y_i - x_i'b| over rows that are left out: a few far rows do not change it."""
-        return self.promise.median_absolute_error
+        return self.correction.median_absolute_error
 
     @cached_property
     def run(self) -> Run:
@@ -474,12 +474,12 @@ class Plan(Displayed):
         if n < _FEW:
             found.append(
                 f"{n} rows tell little: a test error between {significant(low, 2)} and {significant(high, 2)} is "
-                "all that can be promised"
+                "all that can be said"
             )
-        if self.promise.kurtosis > _HEAVY:
+        if self.correction.kurtosis > _HEAVY:
             found.append(
-                f"residuals have heavy tails (kurtosis {significant(self.promise.kurtosis, 2)}): a few rows make "
-                "most of the mean square; half of the rows are predicted to within "
+                f"residuals have heavy tails (kurtosis {significant(self.correction.kurtosis, 2)}): a few rows "
+                "make most of the mean square; half of the rows are predicted to within "
                 f"{significant(self.median_absolute_error, 3)}"
             )
         visits = best.scheme.steps(n) * best.epochs * (self.problem.outputs or 1)
@@ -605,8 +605,8 @@ class Plan(Displayed):
         """The best recipe, with `runners_up`, `least_squares`, `ridge` and `notes`, in numbers, words and lists."""
         names = ("runners_up", "least_squares", "ridge", "notes")
         others = {name: plain(getattr(self, name)) for name in names}
-        promised = ("test_error", "interval", "standard_error", "naive_test_error", "median_absolute_error")
-        numbers = {name: plain(getattr(self, name)) for name in promised}
+        shown = ("test_error", "interval", "standard_error", "naive_test_error", "median_absolute_error")
+        numbers = {name: plain(getattr(self, name)) for name in shown}
         return {**self.best.to_dict(), **numbers, "rows": self.problem.n, **others}
 
     def __repr__(self) -> str:
@@ -759,7 +759,7 @@ def plan(
         safe_steps=search.safe_steps,
         # Columns of a DataFrame without names are numbers.
         names=tuple(names) if np.ndim(names) == 1 and all(isinstance(name, str) for name in names) else (),
-        promise=search.promise(best, scales),
+        correction=search.correction(best, scales),
         search=search,
         classes=None if labels is None else labels.names,
     )

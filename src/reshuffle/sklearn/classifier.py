@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from reshuffle import _arrays
 from reshuffle._arrays import AnyArray, FloatArray
-from reshuffle.planning.promise import DRAWS, bootstrapped
+from reshuffle.planning.correction import DRAWS, bootstrapped
 from reshuffle.problem.classes import Classes
 from reshuffle.recipe import Average
 from reshuffle.run import Run

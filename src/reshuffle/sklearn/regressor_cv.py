@@ -19,7 +19,7 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle.epoch.select import Accuracy
 from reshuffle.errors import UnsupportedError
-from reshuffle.planning.promise import promised
+from reshuffle.planning.correction import corrected
 from reshuffle.problem.sources import Stream, opened
 from reshuffle.recipe import Average
 from reshuffle.run import Run
@@ -211,7 +211,7 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, HeldOutSearch):
         self.test_error_, self.interval_ = float(-self.best_score_), (-self.best_score_, -self.best_score_)
         if losses[0].any():
             count = losses.shape[1] * (1 if chosen.coef_.ndim == 1 else len(chosen.coef_))
-            self.test_error_, width = promised(losses, weights, np.zeros(len(losses)), count)
+            self.test_error_, width = corrected(losses, weights, np.zeros(len(losses)), count)
             self.interval_ = self.test_error_ * np.exp(-width), self.test_error_ * np.exp(width)
         for name in ("coef_", "intercept_", "n_iter_", "learning_rate_"):
             setattr(self, name, getattr(chosen, name))

@@ -1,11 +1,11 @@
-"""The test error that a plan promises, against refits, a bootstrap by hand, fresh rows and trained runs."""
+"""The test error that a plan expects, against refits, a bootstrap by hand, fresh rows and trained runs."""
 
 import numpy as np
 import pytest
 
 import reshuffle as rs
+from reshuffle.planning.correction import Recipes, bootstrapped, left_out_squares, refitted_squares
 from reshuffle.planning.loo_grid import LeftOutCurve, Spectrum
-from reshuffle.planning.promise import Recipes, bootstrapped, left_out_squares, refitted_squares
 from reshuffle.problem.standardizer import Standardizer
 
 RNG = np.random.default_rng(8)
@@ -75,7 +75,7 @@ def test_the_bootstrap_is_the_one_by_hand():
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-def test_with_nothing_to_choose_from_the_promise_is_the_estimate():
+def test_with_nothing_to_choose_from_the_test_error_is_the_estimate():
     """One recipe, many rows: no optimism, and next to no effect of scales."""
     data = rs.gaussian(1000, 3, noise=1.0, seed=1)
     plan = rs.plan(data.X, data.y, batch_sizes=[1000], steps=[0.5], epochs=1)
@@ -87,7 +87,7 @@ def test_with_nothing_to_choose_from_the_promise_is_the_estimate():
 
 
 @pytest.mark.slow
-def test_the_promise_holds_for_fresh_rows():
+def test_the_test_error_holds_for_fresh_rows():
     """The smallest of many estimates is too small by an eighth here."""
     ratios, naive, covered = [], [], 0
     for seed in range(60):

@@ -1,9 +1,9 @@
-"""The test error that a plan promises, with an interval.
+"""The test error to expect of a plan, corrected for the choice among many recipes, with an interval.
 
 The estimate of the recipe that is chosen is too small for two reasons. Columns are scaled by all rows, those left
 out among them; and it is the smallest of many. So rows are left out of means and scales too, and the choice is
 bootstrapped (Tsamardinos, Greasidou and Borboudakis, 2018): rows are drawn with replacement, a recipe is chosen by
-their left-out squares, and judged by those of the rows that were not drawn. Their mean is the promise, times
+their left-out squares, and judged by those of the rows that were not drawn. Their mean is taken times
 exp(v / 2), with v its squared relative standard error: a mean of skewed squares is more often too small than too
 large. The interval has as much on both sides, in the logarithm, as the farther of the 2.5% and 97.5% quantiles
 of the bootstrapped means. `benchmarks/promises.py` measures bias and coverage.
@@ -22,7 +22,7 @@ DRAWS = 500
 """Bootstrapped choices."""
 _RECIPES = 400
 """Recipes to choose from, spread over the whole grid: the best few hundred are so alike that a choice among them is
-hardly a choice (for 45 rows the promise is then 4% too small)."""
+hardly a choice (for 45 rows the test error is then 4% too small)."""
 _NUMBERS = 4e9
 """Products that the left-out squares of all rows and recipes may take: where they take more, recipes are fewer."""
 _GROUPS = 2000
@@ -48,7 +48,7 @@ class Recipes:
         return Recipes(self.steps[places], self.visits[places], self.penalties[places], self.spreads[places])
 
     def combinations(self, curve: LeftOutCurve) -> FloatArray:
-        """What left-out residuals are made of, (k, 1 + 2N), as in `LeftOutCurve.combinations`."""
+        """Coefficients (k, 1 + 2N) of left-out residuals, as in `LeftOutCurve.combinations`."""
         each = zip(self.steps, self.visits, self.penalties, strict=True)
         return np.vstack(
             [curve.combinations(step, np.array([visits]), penalty) for step, visits, penalty in each]
@@ -130,7 +130,7 @@ def bootstrapped(
     return np.asarray((out * squares[chosen]).sum(axis=1) / (out @ weights) + spreads[chosen])
 
 
-def promised(
+def corrected(
     squares: FloatArray, weights: FloatArray, spreads: FloatArray, count: int
 ) -> tuple[float, float]:
     """The test error to expect of the first recipe, and half of its 95% interval in the logarithm.
@@ -147,8 +147,8 @@ def promised(
 
 
 @dataclass(frozen=True, eq=False)
-class Promise:
-    """The test error to expect of a chosen recipe, over its estimate by leave-one-out.
+class Correction:
+    """Correction of the leave-one-out estimate of a recipe that was chosen among many.
 
     Attributes
     ----------
@@ -168,8 +168,8 @@ class Promise:
     median_absolute_error: float
 
     @classmethod
-    def of(cls, curve: LeftOutCurve, recipes: Recipes, scaled: bool) -> "Promise":
-        """The promise for the first of some recipes, which was chosen among all of them."""
+    def of(cls, curve: LeftOutCurve, recipes: Recipes, scaled: bool) -> "Correction":
+        """The correction for the first of some recipes, which was chosen among all of them."""
         problem, weights = curve.spectrum.problem, curve.spectrum.weights
         n, outputs, everything = problem.n, problem.outputs or 1, np.arange(problem.n)
         most = int(_NUMBERS / (n * outputs * (1 + 2 * len(curve.nodes))))
@@ -193,6 +193,6 @@ class Promise:
                 if len(rows) == squares.shape[1]
                 else squares * (refits.sum(axis=1) / before.sum(axis=1))[:, np.newaxis]
             )
-        expected, half_width = promised(squares, totals, recipes.spreads, n * outputs)
+        expected, half_width = corrected(squares, totals, recipes.spreads, n * outputs)
         kurtosis = float(np.square(np.square(residuals) / sizes).mean())
         return cls(expected / naive, half_width, kurtosis, median)
