@@ -45,6 +45,8 @@ class ScalingRule(Displayed):
         Between its trajectory and the one to be matched, as in `Match`; inf where it leaves all bounds.
     converges : bool
         True if its mean iterate converges.
+    distances : (k,)
+        At each of the epochs of the match.
     """
 
     _shown = ("step", "distance", "converges")
@@ -52,6 +54,7 @@ class ScalingRule(Displayed):
     step: float
     distance: float
     converges: bool
+    distances: FloatArray
 
     @property
     def learning_rate(self) -> float:
@@ -253,8 +256,15 @@ def match(
     trajectory = _Trajectory.of(run, _ascending(epochs))
     other, recipe = _with_scheme(run, changed), run.recipe
     rows, others = (int(each.sizes(run.problem.n).max()) for each in (run.scheme, changed))
-    ruled = [other.with_step(recipe.at(0).step * (others / rows) ** power) for power in (1.0, 0.5)]
-    rules = [ScalingRule(run.recipe.at(0).step, trajectory.distance(run), run.converges) for run in ruled]
+
+    def rule(power: float) -> ScalingRule:
+        scaled = other.with_step(recipe.at(0).step * (others / rows) ** power)
+        distances = trajectory.distances(scaled)
+        return ScalingRule(
+            scaled.recipe.at(0).step, _root_mean_square(distances), scaled.converges, distances
+        )
+
+    rules = [rule(1.0), rule(0.5)]
     critical = critical_step(
         run.problem, changed, penalty=recipe.penalty, momentum=recipe.momentum, nesterov=recipe.nesterov,
         unpenalized=recipe.unpenalized, mean_square=False,

@@ -192,7 +192,7 @@ def critical_step(
             return _of_dealt_samples(given, whole, unpenalized=unpenalized, **recipe_given)
         if whole.equivalent(given.n).is_random:
             raise UnsupportedError(
-                "the critical step in mean square needs all samples at once, but they are read in chunks; try "
+                "the critical step in mean square needs the rows one by one, but they are read in chunks; try "
                 "mean_square=False, for the mean over all runs, or RandomReshuffling, whose batches are fixed."
             )
     problem, scheme = base.fitted(given, whole)
