@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from reshuffle._arrays import FloatArray, columns
+from reshuffle._arrays import FloatArray
 from reshuffle._budget import A_SECOND, CALL, duration, warnings_of
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.errors import BudgetError, UnsupportedError
@@ -23,9 +23,8 @@ _CALLS = 4.0
 
 
 def _count(run: Run) -> int:
-    """Runs to simulate: fewer, where each has many directions and outputs to deviate in."""
-    directions = max(1, run.problem.rank * (run.problem.outputs or 1))
-    return min(max(math.ceil(_DIRECTIONS / directions), _RUNS[0]), _RUNS[1])
+    """Runs to simulate: fewer, where each has many directions to deviate in. Outputs share their orders."""
+    return min(max(math.ceil(_DIRECTIONS / max(1, run.problem.rank)), _RUNS[0]), _RUNS[1])
 
 
 def deviations(run: Run, epochs: FloatArray) -> FloatArray:
@@ -33,23 +32,15 @@ def deviations(run: Run, epochs: FloatArray) -> FloatArray:
 
     They are enlarged such that the mean of their squares is the variance.
     """
-    problem, runs, found = run.problem, _count(run), []
+    problem, runs = run.problem, _count(run)
     stops, places = np.unique(epochs, return_inverse=True)
-    for output in range(problem.outputs or 1):
-        alone = problem if problem.outputs is None else problem.output(output)
-        states = simulated_states(
-            alone,
-            run.scheme,
-            run.recipe,
-            columns(run.start)[:, output],
-            stops,
-            runs,
-            run.accuracy.seed,
-            np.copy,
-        )
-        with np.errstate(invalid="ignore", over="ignore"):
-            found.append((states - states.mean(axis=1, keepdims=True))[places])
-    return np.stack(found, axis=-1) * math.sqrt(runs / (runs - 1))
+    states = simulated_states(
+        problem, run.scheme, run.recipe, run.start, stops, runs, run.accuracy.seed, np.copy
+    )
+    states = states[..., np.newaxis] if problem.outputs is None else states.swapaxes(-1, -2)
+    with np.errstate(invalid="ignore", over="ignore"):
+        apart = states - states.mean(axis=1, keepdims=True)
+    return np.asarray(apart[places] * math.sqrt(runs / (runs - 1)))
 
 
 def spread(
@@ -89,11 +80,11 @@ def fitted_variance(run: Run, epochs: FloatArray) -> tuple[FloatArray, FloatArra
 
 def _prices(run: Run, epochs: FloatArray) -> tuple[float, float]:
     """Operations of simulating runs, and of their covariance; infinite where there is none."""
-    problem, last = run.problem, float(epochs.max())
-    epoch = _CALLS * CALL * run.scheme.steps(problem.n) + 4.0 * problem.n * problem.p * _count(run)
+    problem, last, outputs = run.problem, float(epochs.max()), run.problem.outputs or 1
+    epoch = _CALLS * CALL * run.scheme.steps(problem.n) + 4.0 * problem.n * problem.p * _count(run) * outputs
     try:
         choice, _ = warnings_of(lambda: run.second_moment_choice(epochs, given_responses=True))
         computing = choice.method.operations
     except (BudgetError, UnsupportedError):
         computing = math.inf
-    return last * epoch * (problem.outputs or 1), computing * (problem.outputs or 1)
+    return last * epoch, computing * outputs
