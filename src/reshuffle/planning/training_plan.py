@@ -466,10 +466,10 @@ class Plan(Displayed):
     def notes(self) -> tuple[str, ...]:
         """Remarks on guarantee and threshold, edges of the grid, columns that determine y, and y of classes."""
         return (
-            self._on_the_step(), *self._on_edges(), *self._on_leaks(), *self._on_classes(), *self._on_promise(),
+            self._on_the_step(), *self._on_edges(), *self._on_leaks(), *self._on_classes(), *self._on_uncertainty(),
         )  # fmt: skip
 
-    def _on_promise(self) -> list[str]:
+    def _on_uncertainty(self) -> list[str]:
         n, (low, high), best, found = self.problem.n, self.interval, self.best, []
         if n < _FEW:
             found.append(

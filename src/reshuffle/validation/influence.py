@@ -182,7 +182,6 @@ def influence(
     run: "Run",
     X_new: ArrayLike | None,
     epochs: ArrayLike,
-    *,
     rows: ArrayLike | Sequence[Sequence[int]] | None = None,
 ) -> Influence:
     """Change of every prediction when a training row is deleted, at all epochs at once.
