@@ -35,7 +35,7 @@ myst_enable_extensions = ["dollarmath"]
 myst_fence_as_directive = ["math"]
 myst_heading_anchors = 3
 
-# The site needs no network. Of MathJax, which a package of Python brings along, it takes the one file without fonts.
+# The site needs no network: its formulas take the one file of MathJax without fonts, from a package of Python.
 mathjax = next(file for file in files("sphinx-mathjax-offline") or [] if file.name == "tex-svg.js")
 mathjax_path = mathjax.name
 mathjax3_config = {"options": {"enableMenu": False}, "svg": {"fontCache": "global"}}
