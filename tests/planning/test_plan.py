@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle.planning.loo_grid import LeftOutCurve, Spectrum, SpreadEstimate, ridge_left_out
+from reshuffle.planning.loo_grid import LeftOutCurve, RowSpectrum, SpreadEstimate, ridge_left_out
 from reshuffle.problem.standardizer import Standardizer
 
 RNG = np.random.default_rng(4)
@@ -45,7 +45,7 @@ def refitted(X, y, step, visits, penalty, weights=None, centred=False):
 def test_one_curve_leaves_out_rows_for_every_step_and_penalty(responses, wide):
     features = np.hstack([X, np.sin(np.outer(X[:, 0], np.arange(1, 30)))]) if wide else X
     problem = rs.LeastSquares(features, responses)
-    spectrum = Spectrum.of(problem)
+    spectrum = RowSpectrum.of(problem)
     largest = 1 / spectrum.values.max()
     curve = LeftOutCurve.around(spectrum, largest, 60 * largest, 0.5 * spectrum.values.max())
     for step, visits, penalty in (
@@ -70,7 +70,7 @@ def test_rows_are_left_out_of_the_means_too(features, weights):
     """Of more columns than rows whoever fits all but one would know that one by the means."""
     made = Standardizer.of(features, BOTH, weights=weights)
     problem = rs.LeastSquares(made.rows(features), made.responses(BOTH), sample_weight=weights)
-    spectrum = Spectrum.of(problem, centred=True)
+    spectrum = RowSpectrum.of(problem, centred=True)
     largest = 1 / spectrum.values.max()
     curve = LeftOutCurve.around(spectrum, largest, 2000 * largest, 0.1)
     scaled = features / made.scale
@@ -85,7 +85,7 @@ def test_rows_are_left_out_of_the_means_too(features, weights):
 def test_the_curve_says_what_a_run_says(share, visits, penalty):
     """Full-batch runs know their leave-one-out by a curve of their own."""
     problem = rs.LeastSquares(X, BOTH)
-    spectrum = Spectrum.of(problem)
+    spectrum = RowSpectrum.of(problem)
     step = share * spectrum.safe_step(rs.FullBatch(), penalty) / 2
     curve = LeftOutCurve.around(spectrum, 1 / spectrum.values.max(), 1e6 / spectrum.values.max(), 2.0)
     alone = (
@@ -97,7 +97,7 @@ def test_the_curve_says_what_a_run_says(share, visits, penalty):
 
 @pytest.mark.parametrize("responses", [Y, BOTH], ids=["one output", "two"])
 def test_ridge_without_each_row(responses):
-    spectrum = Spectrum.of(rs.LeastSquares(X, responses))
+    spectrum = RowSpectrum.of(rs.LeastSquares(X, responses))
     penalties = np.array([1e-9, 0.1, 3.0])
     means, errors = ridge_left_out(spectrum, penalties)
     for penalty, mean, error in zip(penalties, means, errors, strict=True):
@@ -118,14 +118,14 @@ def test_ridge_without_each_row(responses):
 def test_below_the_safe_step_the_mean_square_converges(size, penalty):
     """Proven for equal batches; with a shorter last one, at half of it, where plans end."""
     problem, scheme = rs.LeastSquares(X, Y), rs.SampleWithReplacement(batch_size=size)
-    safe = Spectrum.of(problem).safe_step(scheme, penalty)
+    safe = RowSpectrum.of(problem).safe_step(scheme, penalty)
     share = 0.999 if 24 % size == 0 else 0.5
     assert rs.descend(problem, scheme, share * safe, penalty=penalty).mean_square_stability().converges
 
 
 def test_the_safe_step_of_the_full_batch_is_the_critical_one():
     problem = rs.LeastSquares(X, Y)
-    safe = Spectrum.of(problem).safe_step(rs.FullBatch(), 0.3)
+    safe = RowSpectrum.of(problem).safe_step(rs.FullBatch(), 0.3)
     assert safe == pytest.approx(
         rs.critical_step(problem, rs.FullBatch(), penalty=0.3, mean_square=False), rel=1e-6
     )
@@ -147,7 +147,7 @@ def test_the_estimate_of_the_spread_is_about_right(scheme, tolerance):
     problem = rs.LeastSquares(data.X, data.y)
     run, when = rs.descend(problem, scheme, 0.1), np.array([1.0, 3.0, 20.0])
     exact = 2 * (run.excess_training_loss(when, of_run=True) - run.excess_training_loss(when))
-    found = SpreadEstimate(Spectrum.of(problem)).along(scheme, np.array([0.1]), when)[0]
+    found = SpreadEstimate(RowSpectrum.of(problem)).along(scheme, np.array([0.1]), when)[0]
     np.testing.assert_allclose(found, exact, rtol=tolerance)
 
 
@@ -157,7 +157,7 @@ def test_the_estimate_of_the_spread_where_its_assumptions_hold(kind):
     rng, step, size = np.random.default_rng(0), 0.04, 16
     x, noise = rng.choice([-1.0, 1.0], 400), rng.standard_normal(400)
     y = noise - x * (x @ noise) / 400
-    found = SpreadEstimate(Spectrum.of(rs.LeastSquares(x[:, np.newaxis], y))).along(
+    found = SpreadEstimate(RowSpectrum.of(rs.LeastSquares(x[:, np.newaxis], y))).along(
         kind(batch_size=size), np.array([step]), np.array([1.0, 2.0, 30.0])
     )[0]
     left = (1 - step) ** np.arange(25)
@@ -172,7 +172,10 @@ def test_the_estimate_of_the_spread_where_its_assumptions_hold(kind):
 
 
 def test_steps_are_estimated_as_if_each_were_alone():
-    estimate, scheme = SpreadEstimate(Spectrum.of(rs.LeastSquares(X, Y))), rs.SampleReshuffling(batch_size=5)
+    estimate, scheme = (
+        SpreadEstimate(RowSpectrum.of(rs.LeastSquares(X, Y))),
+        rs.SampleReshuffling(batch_size=5),
+    )
     steps, when = np.array([1e-9, 1e-3, 0.02]), np.array([1.0, 4.0, 500.0])
     together = estimate.along(scheme, steps, when, 0.1)
     alone = [estimate.along(scheme, steps[[place]], when, 0.1)[0] for place in range(3)]
@@ -181,7 +184,7 @@ def test_steps_are_estimated_as_if_each_were_alone():
 
 
 def test_no_spread_without_randomness():
-    estimate = SpreadEstimate(Spectrum.of(rs.LeastSquares(X, Y)))
+    estimate = SpreadEstimate(RowSpectrum.of(rs.LeastSquares(X, Y)))
     for scheme in (rs.FullBatch(), rs.Cyclic(batches=4), rs.SampleReshuffling(batch_size=24)):
         assert not estimate.along(scheme, np.array([0.01]), np.array([1.0, 5.0])).any()
 
