@@ -218,7 +218,7 @@ def _curves(
 
 def _spectrum_chart(aspect: float, alpha: float, spectrum: list[ChartSeries], setting: str) -> Chart:
     """Return the spectrum of one epoch with that of the full batch: how fast directions are learned."""
-    points = plotting.spectrum_points(asymptotics.marchenko_pastur(aspect, alpha))
+    points = plotting.spectrum_points(asymptotics.batch_spectrum(aspect, alpha, 1))
     series = [line("full batch", *points, "first", key="", dash="7 4"), *spectrum]
     ends = [np.array(one.x, dtype=float) for one in (series[-1], series[0])]
     (low, high), (low_full, high_full) = ((number(np.nanmin(one)), number(np.nanmax(one))) for one in ends)
