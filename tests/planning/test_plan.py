@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle.planning.loo_grid import Spectrum, SpreadEstimate
+from reshuffle.planning.loo_grid import RowSpectrum, SpreadEstimate
 from tests.looped import for_all
 
 RNG = np.random.default_rng(4)
@@ -96,7 +96,7 @@ def test_the_best_recipes_are_verified_by_their_runs(data, asked):
 def test_below_the_safe_step_the_mean_square_converges(size, penalty):
     """Proven for equal batches; with a shorter last one, at half of it, where plans end."""
     problem, scheme = rs.LeastSquares(X, Y), rs.SampleWithReplacement(batch_size=size)
-    safe = Spectrum.of(problem).safe_step(scheme, penalty)
+    safe = RowSpectrum.of(problem).safe_step(scheme, penalty)
     share = 0.999 if 24 % size == 0 else 0.5
     assert rs.descend(problem, scheme, share * safe, penalty=penalty).mean_square_stability().converges
 
@@ -117,7 +117,7 @@ def test_the_estimate_of_the_spread_is_about_right(scheme, tolerance):
     problem = rs.LeastSquares(data.X, data.y)
     run, when = rs.descend(problem, scheme, 0.1), np.array([1.0, 3.0, 20.0])
     exact = 2 * (run.excess_training_loss(when, of_run=True) - run.excess_training_loss(when))
-    found = SpreadEstimate(Spectrum.of(problem)).along(scheme, np.array([0.1]), when)[0]
+    found = SpreadEstimate(RowSpectrum.of(problem)).along(scheme, np.array([0.1]), when)[0]
     np.testing.assert_allclose(found, exact, rtol=tolerance)
 
 
@@ -127,7 +127,7 @@ def test_the_estimate_of_the_spread_where_its_assumptions_hold(kind):
     rng, step, size = np.random.default_rng(0), 0.04, 16
     x, noise = rng.choice([-1.0, 1.0], 400), rng.standard_normal(400)
     y = noise - x * (x @ noise) / 400
-    found = SpreadEstimate(Spectrum.of(rs.LeastSquares(x[:, np.newaxis], y))).along(
+    found = SpreadEstimate(RowSpectrum.of(rs.LeastSquares(x[:, np.newaxis], y))).along(
         kind(batch_size=size), np.array([step]), np.array([1.0, 2.0, 30.0])
     )[0]
     left = (1 - step) ** np.arange(25)
