@@ -358,7 +358,8 @@ def test_numbers_of_any_size_are_written_as_people_write_them():
         unit = 10 ** (math.floor(math.log10(plan.best.standard_error)) - 1)
         assert abs(float(value) - plan.naive_test_error) <= unit
         assert abs(float(error) - plan.best.standard_error) <= unit
-        told = re.search(r"expected test error (\S+), between (\S+) and (\S+) \(95%\)", text).groups()
+        pattern = r"expected test error \(mean square\) (\S+), between (\S+) and (\S+) \(95%\)"
+        told = re.search(pattern, text).groups()
         assert [float(number) for number in told] == pytest.approx(
             [plan.test_error, *plan.interval], rel=0.005
         )
@@ -501,13 +502,13 @@ def noted(plan, words):
 
 def test_guarantee_and_threshold_are_told_apart():
     small = rs.plan(X, Y, batch_sizes=[6], epochs=20)
-    assert small.notes[0].startswith(f"the step is {small.best.share:.3g} of ")
-    assert noted(small, "below which convergence is guaranteed; the threshold in mean square is ")
+    assert small.notes[0].startswith(f"the step is {small.best.share:.3g} times ")
+    assert noted(small, "below which convergence is guaranteed; single runs converge up to ")
     assert small.critical_step > small.safe_step > small.best.step
-    assert noted(rs.plan(X, Y, batch_sizes=[24], epochs=20), "that is the threshold, too")
+    assert noted(rs.plan(X, Y, batch_sizes=[24], epochs=20), "guaranteed and above which training diverges")
     large = rs.gaussian(300, 40, noise=1.0, seed=0)
     assert noted(
-        rs.plan(large.X, large.y, batch_sizes=[50], epochs=20, verify=False), "the threshold may be larger"
+        rs.plan(large.X, large.y, batch_sizes=[50], epochs=20, verify=False), "larger ones may converge, too"
     )
 
 

@@ -457,10 +457,10 @@ def stability(
         families.setdefault(record["name"], []).append((record["batches"], record["alpha"]))
     full = families.pop("full-batch", []) if len(families) > 1 else []
     curves = {name: np.array(sorted(points), dtype=np.float64).T for name, points in families.items()}
-    what = "single runs converge, in mean square," if of_runs else "the mean over all orders converges"
+    what = "single runs converge in mean square" if of_runs else "the mean over all orders converges"
     answer = Report(
         "stability",
-        f"{where}: {what} up to",
+        f"{where}: the largest step at which {what}",
         facts,
         "thresholds",
         records,
