@@ -186,11 +186,6 @@ def test_a_target_that_is_fitted_exactly_has_a_test_error():
     X = RNG.standard_normal((30, 2))
     plan = rs.plan(X, X @ [1.0, 2.0], epochs=1000)
     assert 0 <= plan.interval[0] <= plan.test_error <= plan.interval[1] < 1e-6
-
-
-def test_numbers_of_a_plan_as_a_dict():
-    data = rs.gaussian(40, 3, noise=1.0, seed=4)
-    plan = rs.plan(data.X, data.y, epochs=20, verify=False)
     found = plan.to_dict()
     assert (found["test_error"], found["naive_test_error"]) == (plan.test_error, plan.best.test_error)
     assert found["interval"] == list(plan.interval)
