@@ -83,7 +83,7 @@ def test_single_runs_come_first_and_the_mean_by_name(capsys):
         assert told["mean_square"] == asked["mean_square"]
         expected = rs.critical_step(problem, scheme, **asked)
         assert told["thresholds"][0]["step"] == pytest.approx(expected, rel=1e-5)
-    assert "single runs converge, in mean square, up to" in shown(capsys, line)
+    assert "the largest step at which single runs converge in mean square" in shown(capsys, line)
     assert "2% apart" in shown(capsys, f"{line} --mean --momentum 0.3")
 
 
@@ -96,6 +96,6 @@ def test_the_limit_few_rows_the_table_and_the_files(capsys, tmp_path, monkeypatc
     line = "stability --n 5 --p 3 --mean"
     assert [one["batches"] for one in answer(capsys, line)["thresholds"]] == [1, 2, 4]
     text = shown(capsys, line, "--plot", "stability.svg", "--csv", "stability.csv")
-    assert text.startswith("n = 5, p = 3: the mean over all orders converges up to\n")
+    assert text.startswith("n = 5, p = 3: the largest step at which the mean over all orders converges\n")
     assert Path("stability.svg").read_text().startswith("<?xml")
     assert Path("stability.csv").read_text().startswith("scheme,batches,step,alpha,error,reason\n")
