@@ -53,7 +53,7 @@ HALF = DataLoader(classes(dtype=torch.float16))
 WIDER = [(torch.zeros(1, 3, dtype=DOUBLE), torch.tensor([2]))]
 OF_BOTH = [
     ("returns a tuple", rs.UnsupportedError, {"model": Pair()}),
-    ("no module|Module must be given", TypeError, {"model": len}),
+    ("must be a torch.nn.Module", TypeError, {"model": len}),
     ("device must be", ValueError, {"device": "cuda:7"}),
     ("BatchNorm1d, is in training", rs.UnsupportedError, {"model": followed_by(torch.nn.BatchNorm1d(2))}),
     ("Dropout, is in training", rs.UnsupportedError, {"model": followed_by(torch.nn.Dropout())}),
