@@ -2,8 +2,6 @@
 
 from typing import assert_type
 
-import numpy as np
-
 import reshuffle as rs
 from reshuffle import asymptotics, free
 from reshuffle._arrays import FloatArray
@@ -42,5 +40,4 @@ def spectra() -> None:
     law = free.spectrum(x * y + y * x)
     assert_type(law, free.Spectrum)
     assert_type(law.support, tuple[tuple[float, float], ...])
-    assert_type(law.density(np.linspace(-1, 1, 3)), FloatArray)
     assert_type(asymptotics.learning_curve(0.5, 0.1, 2), asymptotics.LearningCurve)

@@ -227,7 +227,7 @@ class CavityUpdates:
 
             return of_members(right), None if left is None else of_members(left), of_members(alpha)
 
-        each, groups = 1 if self._of_batches else size, np.zeros(training.n, dtype=np.int64)
+        each, groups = 1 if self._of_batches else size, np.zeros(training.n, dtype=np.intp)
         if self._of_batches:
             groups = np.where(np.isfinite(training.divisors), training.batch_of, len(training.partition))
         return LeftOutRows(
