@@ -244,7 +244,7 @@ class CavityUpdates:
         units, missing = (part.reshape(-1, self._size, part.shape[1]) for part in training.units)
         for members, rows, left in zip(training.partition, units, missing, strict=True):
             together = np.hstack(training.rows(members))
-            found[members] = np.linalg.lstsq(np.hstack([rows, left]).T, together.T)[0].T
+            found[members] = np.linalg.lstsq(np.hstack([rows, left]).T, together.T, rcond=None)[0].T
         return found
 
     def _error(self, ask: Ask, total: Total) -> FloatArray:
