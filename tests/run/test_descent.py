@@ -4,24 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import reshuffle as rs
-from tests.oracles import brute_force
-from tests.problems import SCHEMES, case, cases, close
-
-
-@pytest.mark.slow
-@given(cases(), st.integers(0, 12))
-def test_iterates_and_losses_equal_the_recursion(tiny, epochs):
-    X, y = tiny.problem.X, tiny.problem.y
-    for scheme in SCHEMES:
-        expected = brute_force.iterate(tiny.setting(scheme), scheme, tiny.start, epochs)
-        run = tiny.run(scheme)
-        close(run.iterate(epochs), expected)
-        loss = np.sum((y - X @ expected) ** 2) / (2 * len(y))
-        assert run.training_loss(epochs) == pytest.approx(loss, rel=1e-10, abs=1e-12)
+from tests.problems import SCHEMES, case, close
 
 
 def test_answers_carry_the_shape_of_the_question():
@@ -36,17 +21,6 @@ def test_answers_carry_the_shape_of_the_question():
     for row, column in np.ndindex(grid.shape):
         close(run.iterate(grid)[row, column], run.iterate(grid[row, column]))
         assert run.risk(grid).variance[row, column] == pytest.approx(run.risk(grid[row, column]).variance)
-
-
-def test_a_billion_epochs_equal_the_limit():
-    run = case(12, 5, 3).run("reshuffling")
-    close(run.iterate(10**9), run.limit().parameters)
-
-
-def test_alpha_is_the_linear_scaling_rule():
-    problem = case(12, 5, 4).problem
-    scheme = rs.RandomReshuffling(batches=4)
-    close(rs.descend(problem, scheme, alpha=0.4).iterate(3), rs.descend(problem, scheme, step=0.1).iterate(3))
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.schemes import Shuffle
 
 PROBLEM = rs.gaussian(12, 5, noise=0.5, seed=2)
 SCHEMES = [
@@ -98,30 +97,6 @@ def test_a_computation_tells_what_was_not_done_and_why():
         rs.gaussian(60, 3, seed=1), rs.RandomReshuffling(batches=30), 0.01, momentum=0.5, rtol=1.0
     )
     assert "more memory" in dear.computation.mean.methods[0].rejected_because
-
-
-def test_schemes_and_recipes_are_equal_by_value():
-    for scheme in SCHEMES:
-        same = eval(f"rs.{scheme!r}")
-        assert same == scheme
-        assert hash(same) == hash(scheme)
-        assert sum(other == scheme for other in SCHEMES) == 1
-    assert rs.RandomReshuffling([[0, 1], [2]]) == rs.RandomReshuffling([[0, 1], [2]])
-    assert rs.RandomReshuffling([[0, 1], [2]]) != rs.RandomReshuffling([[0], [1, 2]])
-    assert rs.ShuffleOnce(batches=8, seed=1) != rs.ShuffleOnce(batches=8, seed=2)
-    assert rs.FullBatch() != "FullBatch()"
-    recipes = [rs.descend(PROBLEM, rs.FullBatch(), [0.1, 0.2], momentum=m).recipe for m in (0.1, 0.1, 0.2)]
-    assert recipes[0] == recipes[1] != recipes[2]
-    assert len(set(recipes)) == 2
-
-
-def test_schemes_declare_what_is_random():
-    assert [scheme.is_random for scheme in SCHEMES] == [False, True, False, True, True, True, True, True]
-    assert not any(scheme.shuffle is Shuffle.FROM_A_LIST for scheme in SCHEMES)
-    with pytest.raises(TypeError, match="no fixed order"):
-        rs.RandomReshuffling(batches=2).order(4)
-    with pytest.raises(TypeError, match="no list of orders"):
-        rs.Cyclic(batches=2).orders(4)
 
 
 def test_a_run_in_units_of_its_own_is_the_same_run():

@@ -80,33 +80,6 @@ def test_many_rows_that_diverge_without_one(fewer_orders):
     assert found.mean_square[1] == math.inf
 
 
-@pytest.mark.parametrize("scheme", [SINGLE, rs.RandomReshuffling(batches=4), rs.SampleReshuffling(batches=4)])
-@pytest.mark.parametrize("penalty", [0.0, 0.2])
-def test_four_batches_of_one_row_are_exact(scheme, penalty):
-    rng = np.random.default_rng(3)
-    X, y, start = rng.standard_normal((4, 2)), rng.standard_normal(4), np.array([0.3, -0.2])
-    run = rs.descend(rs.LeastSquares(X, y), scheme, 0.1, penalty=penalty, start=start)
-    found = run.leave_one_out([1, 2, 9])
-    want = residuals(X, y, batch_orders([([i], 1) for i in range(4)]), 0.1, [1, 2, 9], start, penalty)[..., 0]
-    assert (found.method, found.error_kind) == ("exact", "exact")
-    np.testing.assert_allclose(found.residuals, want, atol=1e-12)
-
-
-def test_few_rows_of_any_shape_are_exact():
-    """More columns than rows, several outputs, weights and a start: as refits are."""
-    rng = np.random.default_rng(4)
-    X, y, start = rng.standard_normal((6, 8)), rng.standard_normal((6, 2)), 0.1 * np.arange(8)
-    problem = rs.LeastSquares(X, y, sample_weight=np.arange(1.0, 7.0))
-    run = rs.descend(problem, rs.RandomReshuffling(batches=6), 0.02, start=start)
-    found = run.leave_one_out([1, 10, math.inf])
-    assert found.method == "exact"
-    assert found.saturated.all()
-    for i in range(6):
-        alone = run.on(problem.without(np.array([i]))).iterate([1, 10, math.inf])
-        left = y[i] - np.einsum("p,kpt->kt", X[i], alone)
-        np.testing.assert_allclose(found.residuals[:, i], left, rtol=1e-9)
-
-
 @pytest.mark.parametrize(
     "first", [0, 8, *(pytest.param(first, marks=pytest.mark.slow) for first in (4, *range(12, 40, 4)))]
 )
