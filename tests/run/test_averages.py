@@ -81,26 +81,6 @@ def test_a_tail_average_comes_as_near_to_its_limit_as_there_are_epochs(scheme, p
         assert 0 < expected.spread[1] < 1e-6
 
 
-def test_averages_over_visits_have_a_limit_of_their_own():
-    problem = rs.gaussian(12, 2, noise=0.7, seed=3)
-    scheme = rs.Cyclic(batches=3)
-    ends = [
-        rs.descend(problem, scheme, step=0.1, average=average).limit().parameters
-        for average in (None, rs.EMA(0.9), rs.TailAverage(5), rs.TailAverage(per="visit"))
-    ]
-    np.testing.assert_allclose(ends[1], ends[0], rtol=1e-12)
-    np.testing.assert_allclose(ends[2], ends[0], rtol=1e-12)
-    # Of a fixed order the mean over a late epoch's visits, one after the other.
-    state, sizes, visited = ends[0], [4, 4, 4], []
-    for batch, size in enumerate(sizes):
-        rows = slice(4 * batch, 4 * batch + 4)
-        gradient = problem.X[rows].T @ (problem.X[rows] @ state - problem.y[rows]) / size
-        state = state - 0.1 * gradient
-        visited.append(state)
-    np.testing.assert_allclose(ends[3], np.mean(visited, axis=0), rtol=1e-11)
-    assert np.linalg.norm(ends[3] - ends[0]) > 1e-3
-
-
 def test_features_of_any_condition_keep_their_digits():
     rng = np.random.default_rng(4)
     X = rng.standard_normal((6, 3)) * np.array([1.0, 1e-4, 1e-9])

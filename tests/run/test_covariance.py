@@ -100,23 +100,6 @@ def test_divergence_is_an_answer_and_stays_where_it_is():
     assert np.isfinite(run.covariance(1).matrix).all()
 
 
-@pytest.mark.parametrize("size", [1e-95, 1e95])
-def test_units_do_not_matter(size):
-    tiny = case(6, 3, 3)
-    one = rs.descend(tiny.problem, rs.RandomReshuffling(batches=3), 0.1).covariance(2)
-    problem = rs.LeastSquares(tiny.problem.X, tiny.problem.y * size)
-    other = rs.descend(problem, rs.RandomReshuffling(batches=3), 0.1).covariance(2)
-    np.testing.assert_allclose(other.standard_deviations, size * one.standard_deviations, rtol=1e-12)
-
-
-def test_wide_problems_need_no_square_matrix():
-    problem = rs.gaussian(8, 200_000, noise=0.1, seed=0)
-    found = rs.descend(problem, rs.RandomReshuffling(batches=2), alpha=1e-5).covariance(3)
-    assert found.factor.shape == (200_000, 8)
-    assert found.standard_deviations.shape == (200_000,)
-    np.testing.assert_allclose(found.trace, np.square(found.standard_deviations).sum(), rtol=1e-10)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_sampled_runs_carry_an_error_that_covers_the_truth(seed):
@@ -154,16 +137,6 @@ def test_simulated_deviations_are_known_to_five_percent_or_as_well_as_asked():
     assert sizes[2] == pytest.approx(sizes[1] / 2, rel=0.3)
 
 
-def test_bad_rows_are_refused():
-    run = rs.descend(rs.gaussian(6, 3), rs.RandomReshuffling(batches=2), 0.1)
-    with pytest.raises(ValueError, match="X_new must have 3 columns"):
-        run.predict([[1.0, 2.0]], 3, return_std=True)
-    with pytest.raises(ValueError, match="X_new must have 3 columns"):
-        run.covariance(3).deviation([[1.0, 2.0]])
-    with pytest.raises(ValueError, match="return_std"):
-        run.predict(np.eye(3), 3, return_std="yes")
-
-
 @pytest.mark.parametrize("momentum", [0.0, 0.5])
 def test_epochs_of_many_rows_and_few_features_are_drawn_once_for_all_epochs(monkeypatch, momentum):
     """One column of equal rows with targets +-t, one a visit: S_k = V (1 - a^2nk) / (1 - a^2n), a = 1 - step h.
@@ -194,14 +167,6 @@ def test_epochs_of_many_rows_and_few_features_are_drawn_once_for_all_epochs(monk
     deviations, errors = found.deviation([[2.0]])[:, 0], found.deviation_error([[2.0]])[:, 0]
     assert (np.abs(deviations - 2 * np.sqrt(exact)) <= errors).all()
     assert (errors < 0.3 * deviations).all()
-
-
-def test_more_digits_of_a_drawn_covariance_are_to_be_had():
-    X = np.random.default_rng(0).standard_normal((300, 2))
-    problem, scheme = rs.LeastSquares(X, X.sum(axis=1) + X[:, 0] ** 2), rs.SampleReshuffling(batch_size=4)
-    few, many = (rs.descend(problem, scheme, step=0.01, rtol=rtol).covariance(10) for rtol in (5e-3, 2e-3))
-    assert many.error < 0.6 * few.error
-    assert abs(few.trace - many.trace) <= few.error + many.error
 
 
 def test_runs_that_diverge_before_their_mean_are_warned_of():

@@ -40,20 +40,6 @@ def test_divergence_is_an_answer(scheme):
     assert run.best_epoch().epoch == 0
 
 
-def test_a_start_on_the_solution_stays_there_even_when_the_step_diverges():
-    problem = rs.LeastSquares(np.eye(2), [1.0, 0.0], beta_star=[1.0, 0.0], noise=0.0)
-    run = rs.descend(problem, rs.FullBatch(), step=100.0, start=[1.0, 0.0])
-    assert run.risk(math.inf).bias == 0
-
-
-def test_step_zero_goes_nowhere():
-    tiny = case(6, 4, 2, step=0.0)
-    run = tiny.run("reshuffling")
-    close(run.iterate([0, 5, math.inf]), np.tile(tiny.start, (3, 1)))
-    assert run.frozen.dimension == 4
-    assert run.risk(math.inf).total == pytest.approx(run.risk(0).total)
-
-
 def test_features_that_are_all_zero_freeze_everything():
     problem = rs.LeastSquares(np.zeros((4, 3)), np.ones(4), beta_star=[1, 0, 0], noise=1.0)
     run = rs.descend(problem, rs.RandomReshuffling(batches=2), step=0.1, start=[1, 2, 3])

@@ -12,7 +12,7 @@ from reshuffle.recipe.recipe import Recipe
 from reshuffle.run import expected_risk
 from reshuffle.run.trajectory import AffineTrajectory
 from tests.oracles import every_order
-from tests.problems import case, close
+from tests.problems import case
 
 RECIPES = [
     {"step": 0.1},
@@ -43,20 +43,6 @@ def test_the_limit_is_that_of_many_epochs(scheme, recipe):
         assert end.total[1] == pytest.approx(float(end.total[0]), rel=1e-10)
         assert end.spread[1] == pytest.approx(float(end.spread[0]), rel=1e-7)
         assert end.error[1] <= 1e-12 * end.total[1]
-
-
-def test_the_parts_and_the_shapes():
-    run = rs.descend(rs.gaussian(20, 30, noise=0.5, seed=0), rs.RandomReshuffling(batches=4), alpha=0.3)
-    found = run.expected_risk([[0, 3], [3, 50]])
-    assert found.total.shape == found.mean.shape == found.spread.shape == found.error.shape == (2, 2)
-    close(found.total, found.mean + found.spread, 1e-14)
-    close(found.mean, run.risk([[0, 3], [3, 50]]).total, 0)
-    assert found.total[0, 1] == found.total[1, 0]
-    assert found.spread[0, 0] == pytest.approx(0, abs=1e-14)
-    assert (found.spread[1] > 0).all()
-    assert run.expected_risk([]).total.shape == (0,)
-    assert "spread=" in repr(run.expected_risk(3))
-    assert "shape=(2, 2)" in repr(found)
 
 
 def test_the_mean_may_converge_while_the_expected_risk_diverges():
@@ -199,32 +185,6 @@ def test_a_negative_expected_risk_is_a_bug_that_is_named(monkeypatch, second):
     problem = rs.LeastSquares([[1.0], [1.0]], [0.0, 0.0], beta_star=[0.0], noise=0.0)
     with pytest.raises(ArithmeticError, match=r"expected risk after 3 epochs .* below zero"):
         rs.descend(problem, rs.RandomReshuffling(batches=2), step=0.1).expected_risk(3)
-
-
-@pytest.mark.parametrize("value", ["no", 1])
-def test_given_responses_is_a_flag(value):
-    run = rs.descend(rs.gaussian(8, 3, noise=0.5, seed=0), rs.Cyclic(batches=2), step=0.1)
-    with pytest.raises(ValueError, match=r"given_responses must be True or False, but it is "):
-        run.expected_risk(3, given_responses=value)
-
-
-@pytest.mark.parametrize(
-    "scheme",
-    [rs.RandomReshuffling(batches=2), rs.WithReplacement(batches=2), rs.SampleWithReplacement(batch_size=2)],
-    ids=repr,
-)
-def test_features_that_are_all_zero_teach_nothing(scheme):
-    problem = rs.LeastSquares(np.zeros((4, 3)), np.zeros(4), beta_star=np.ones(3), noise=0.5)
-    run = rs.descend(problem, scheme, step=0.1)
-    assert (run.expected_risk([0, 5, math.inf]).total == 3.0).all()
-    assert run.mean_square_stability().converges
-    assert rs.critical_step(problem, scheme, mean_square=True) == np.inf
-    shrunk = rs.descend(problem, scheme, step=0.1, penalty=0.2, start=np.full(3, 2.0))
-    # From 1 away to the other side: every visit multiplies the parameters by 0.98.
-    np.testing.assert_allclose(
-        shrunk.expected_risk([1, math.inf]).total, [3 * (2 * 0.98**2 - 1) ** 2, 3.0], rtol=1e-12
-    )
-    assert shrunk.mean_square_stability().rate == pytest.approx(0.98**4, rel=1e-12)
 
 
 @pytest.mark.slow

@@ -26,21 +26,6 @@ def test_every_form_of_the_covariance_gives_the_same_risk(scheme):
     np.testing.assert_allclose(totals[2], totals[0], rtol=1e-12)
 
 
-def test_a_number_as_covariance_scales_the_risk():
-    tiny = case(7, 10, 3, covariance="identity")
-    problem = rs.LeastSquares(
-        tiny.problem.X, tiny.problem.y, beta_star=tiny.problem.beta_star, covariance=4.0, noise=0.5
-    )
-    scaled = rs.descend(problem, tiny.scheme("reshuffling"), tiny.step, start=tiny.start).risk(5)
-    assert scaled.total == pytest.approx(4 * tiny.run("reshuffling").risk(5).total)
-
-
-def test_the_cross_term_can_be_negative_and_is_needed():
-    crosses = [float(case(6, 9, 2, seed=seed).run("reshuffling").risk(3).cross) for seed in range(20)]
-    assert min(crosses) < -0.5
-    assert max(crosses) > 0.5
-
-
 def test_ten_thousand_epochs_at_once_equal_one_at_a_time():
     run = case(30, 20, 3).run("reshuffling")
     epochs = np.arange(10_000)
@@ -62,12 +47,3 @@ def test_amplitudes_beyond_the_range_of_squares_are_harmless_where_nothing_has_h
         rs.LeastSquares(np.eye(2), [0, 0], beta_star=[0, 0], noise=1.0), rs.FullBatch(), 0.5
     )
     assert rs.descend(far, rs.FullBatch(), 0.5).risk(np.inf).total == expected.risk(np.inf).total
-
-
-def test_a_singular_covariance_never_gives_a_negative_risk():
-    tiny = case(5, 8, 2)
-    v = np.arange(1.0, 9.0)
-    problem = rs.LeastSquares(
-        tiny.problem.X, tiny.problem.y, beta_star=tiny.problem.beta_star, covariance=np.outer(v, v), noise=0.0
-    )
-    assert (rs.descend(problem, rs.RandomReshuffling(batches=2), 0.05).risk(np.arange(500)).total >= 0).all()

@@ -35,11 +35,6 @@ def test_an_optimum_after_billions_of_epochs_is_found():
     assert best.error == 0
 
 
-def test_without_noise_the_best_time_is_never():
-    run = rs.descend(rs.gaussian(40, 10, noise=0.0, seed=1), rs.RandomReshuffling(batches=4), alpha=0.5)
-    assert run.best_epoch().risk < 1e-25
-
-
 def test_alternating_modes_are_handled():
     # x between 1 and 2 makes 1 - x negative, and the risk of odd and even epochs differ.
     problem = rs.gaussian(50, 5, noise=2.0, seed=2)

@@ -69,12 +69,6 @@ def test_folds_that_leave_too_few_rows_for_the_batches():
     assert run.cross_validate(3, folds=6).mean_square > 0
 
 
-def test_degrees_of_freedom_at_the_ends():
-    run = rs.descend(DATA, rs.FullBatch(), step=0.1)
-    np.testing.assert_allclose(run.degrees_of_freedom([0, math.inf]), [0, 6], atol=1e-12)
-    assert np.isinf(rs.descend(DATA, rs.FullBatch(), step=100.0).degrees_of_freedom(math.inf))
-
-
 @pytest.mark.parametrize("data", [DATA, WIDE])
 def test_the_ridge_with_the_same_freedom(data):
     run = rs.descend(data, rs.RandomReshuffling(batch_size=6), step=0.03)
@@ -147,17 +141,6 @@ def test_the_best_epoch_without_the_truth(scheme):
     assert math.isclose(found.risk, errors.min(), rel_tol=1e-9)
     known = rs.descend(drawn, scheme, alpha=0.1).best_epoch()
     assert known.criterion == "risk"
-
-
-def test_the_best_epoch_of_each_output():
-    drawn = rs.gaussian(40, 25, noise=1.0, seed=4)
-    y = np.column_stack([drawn.y, drawn.X @ np.ones(25)])
-    found = rs.descend(rs.LeastSquares(drawn.X, y), rs.RandomReshuffling(batches=3), alpha=0.1).best_epoch()
-    alone = rs.descend(
-        rs.LeastSquares(drawn.X, drawn.y), rs.RandomReshuffling(batches=3), alpha=0.1
-    ).best_epoch()
-    assert found.epoch[0] == alone.epoch
-    assert found.epoch[1] == math.inf
 
 
 def test_folds_at_epochs_that_are_worth_a_look():

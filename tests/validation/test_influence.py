@@ -4,10 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 import reshuffle as rs
-from reshuffle import plotting
 from tests.validation.enumerated import problem
 
 EPOCHS = [0, 1, 6, 40]
@@ -81,16 +79,6 @@ def test_drawn_orders_answer_where_rows_overshoot():
     want = [learned(np.arange(n) != row) - learned(np.ones(n)) for row in (0, 5, 39)]
     assert (np.abs(found.values[0, :, 0] - want) <= found.error[0]).all()
     assert found.error[0] < 0.5 * np.abs(want).max()
-
-
-def test_a_run_without_rows_knows_the_truth_and_the_weights():
-    data = rs.gaussian(20, 3, noise=0.5, seed=0)
-    alone = rs.descend(data, rs.FullBatch(), step=0.1).without([4])
-    kept = np.arange(20) != 4
-    twin = rs.LeastSquares(data.X * kept[:, np.newaxis], data.y * kept, beta_star=data.beta_star, noise=0.5)
-    np.testing.assert_allclose(
-        alone.risk([1, 9]).total, rs.descend(twin, rs.FullBatch(), step=0.1).risk([1, 9]).total, rtol=1e-12
-    )
 
 
 def test_what_diverges_has_no_finite_influence():
@@ -183,12 +171,3 @@ def test_what_has_neither_a_formula_nor_the_budget_for_runs_is_refused():
     )
     with pytest.raises(rs.UnsupportedError, match=r"influence has no formula for .* run\.without"):
         run.influence(NEW[:, :3], 2)
-
-
-def test_the_picture_names_the_rows_that_move_a_prediction_most():
-    run = rs.descend(problem(12, 3), rs.FullBatch(), 0.05)
-    found = run.influence(NEW[:1, :3], [1, 10, 100])
-    ax = plotting.influential_rows(found, most=3, ax=Figure().subplots())
-    largest = np.argsort(-np.abs(found.values[:, :, 0]).max(axis=0))[:3]
-    assert [line.get_label() for line in ax.get_lines()][:3] == [f"row {row}" for row in largest]
-    np.testing.assert_allclose(ax.get_lines()[0].get_ydata(), found.values[:, largest[0], 0])

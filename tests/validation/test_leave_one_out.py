@@ -12,17 +12,6 @@ from tests.validation.enumerated import parts, problem, residuals, sample_splits
 EPOCHS = np.array([0, 1, 2, 7, 40])
 
 
-@pytest.mark.parametrize(("sizes", "p"), [([4, 4], 3), ([5, 3], 12), ([4, 4], 12)])
-def test_two_batches_of_shuffled_samples_are_exact(sizes, p):
-    data = problem(8, p, outputs=2, seed=3)
-    scheme = rs.SampleReshuffling(batch_size=sizes[0])
-    for penalty in (0.0, 0.2):
-        found = rs.descend(data, scheme, step=0.1, penalty=penalty).leave_one_out(EPOCHS)
-        want = residuals(data.X, data.y, sample_splits(8, sizes), 0.1, EPOCHS, penalty=penalty)
-        assert found.method == "cavity"
-        np.testing.assert_allclose(found.residuals, want, atol=1e-9)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [[3, 3, 3], [3, 3, 2], [2, 2, 2, 2]])
 def test_shuffled_samples_are_within_their_error(sizes):
@@ -105,14 +94,6 @@ def test_momentum_is_exact(scheme, recipe, p):
         np.testing.assert_allclose(found.residuals[:, i], data.y[i] - alone @ data.X[i], atol=1e-9)
 
 
-def test_in_the_limit_it_is_that_of_least_squares():
-    data = problem(20, 4)
-    found = rs.descend(data, rs.FullBatch(), step=0.1).leave_one_out(math.inf)
-    fit = data.X @ np.linalg.lstsq(data.X, data.y, rcond=None)[0]
-    np.testing.assert_allclose(found.residuals, (data.y - fit) / (1 - data.leverages), rtol=1e-9)
-    assert not found.saturated.any()
-
-
 @pytest.mark.parametrize(
     "scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=2), rs.SampleReshuffling(batches=2)]
 )
@@ -164,12 +145,6 @@ def test_weights_are_those_of_repeated_rows():
     np.testing.assert_allclose(found.mean_square, squares @ weights / weights.sum(), rtol=1e-12)
 
 
-def test_some_of_the_rows():
-    run = rs.descend(problem(10, 3, outputs=2), rs.RandomReshuffling(batches=2), step=0.1)
-    whole, some = run.leave_one_out([1, 5]), run.leave_one_out([1, 5], rows=[7, 2])
-    np.testing.assert_allclose(some.residuals, whole.residuals[:, [7, 2]], rtol=1e-10)
-
-
 def test_a_single_run_has_its_spread_on_top():
     data = problem(12, 3)
     run = rs.descend(data, rs.RandomReshuffling(batches=3), step=0.1)
@@ -200,11 +175,6 @@ def test_rows_that_are_not_there(rows, match):
         run.leave_one_out(3, rows=rows)
 
 
-def test_a_single_row_teaches_nothing_without_itself():
-    with pytest.raises(ValueError, match="at least 2 rows"):
-        rs.descend(rs.LeastSquares([[1.0]], [1.0]), rs.FullBatch(), step=0.1).leave_one_out(1)
-
-
 def test_what_formulas_know_poorly_is_run_again():
     """Features at the ends of double precision, epochs without number: refits know them all.
 
@@ -226,12 +196,6 @@ def test_what_formulas_know_poorly_is_run_again():
             np.testing.assert_allclose(
                 found.residuals[:, i], run.problem.y[i] - alone @ run.problem.X[i], rtol=1e-9
             )
-
-
-def test_a_row_far_larger_than_the_others_is_not_alone():
-    X = np.array([[1e6, 0.0], [1.0, 1.0], [1.0, -1.0], [0.5, 2.0]])
-    run = rs.descend(rs.LeastSquares(X, [1.0, 2.0, 3.0, 4.0]), rs.FullBatch(), step=1e-13)
-    assert not run.leave_one_out(1).saturated.any()
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.05])
