@@ -100,3 +100,13 @@ def test_a_row_of_zeros_beside_rows_that_are_never_visited_is_no_direction():
     )
     np.testing.assert_allclose(run.iterate(np.inf), run.iterate(10**6), atol=1e-10)
     assert run.frozen.dimension == 20 - 6
+
+
+def test_a_small_violation_of_the_range_assumption_is_a_violation():
+    # W_1 = 1, W_2 = w: Z vanishes at step (1 + w) / w, and Xtilde is smaller the nearer w is to 1.
+    for gap in (1e-1, 1e-3, 1e-5):
+        w = 1 + gap
+        X = np.array([[1.0], [np.sqrt(w)]])
+        run = rs.descend(rs.LeastSquares(X, [1.0, -1.0]), rs.RandomReshuffling(batches=2), step=(1 + w) / w)
+        assert not run.range_assumption.holds
+        assert run.range_assumption.violation == pytest.approx(gap / 2, rel=0.5)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from tests.problems import case
+from tests.problems import case, close
 
 
 @pytest.mark.slow
@@ -50,3 +50,12 @@ def test_an_indefinite_estimate_does_not_crash():
             assert not np.isnan(run.risk(epochs).error)
         assert not np.isnan(run.limit().error)
         assert not np.isnan(run.best_epoch().risk)
+
+
+def test_the_modifier_of_sampled_orders():
+    problem, scheme = case(12, 4, 1).problem, rs.RandomReshuffling(batches=6)
+    run = rs.descend(problem, scheme, 0.02, method="sampling", rtol=1e-4)
+    exact = rs.descend(problem, scheme, 0.02, method="exact")
+    assert np.linalg.norm(run.epoch.modifier(2) - exact.epoch.modifier(2)) < 0.02
+    close(run.epoch.matrix, run.epoch.matrix.T)
+    close(run.epoch.modified_features.T @ problem.X / 12, run.epoch.Z, 1e-10)

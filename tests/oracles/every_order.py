@@ -121,13 +121,18 @@ def epochs_with_replacement(parts, divisors=None):
 
 def epochs_of_shuffled_samples(n, sizes, divisors=None, rows=1):
     """All ways to cut samples of some rows into batches of these sizes, once each."""
-    ends = np.cumsum([0, *sizes])
     samples = np.arange(n).reshape(-1, rows)
-    cuts = {
-        tuple(tuple(sorted(order[low:high])) for low, high in pairwise(ends))
-        for order in permutations(range(n // rows))
-    }
-    return [in_order([samples[list(part)].ravel() for part in each], divisors) for each in sorted(cuts)]
+
+    def cuts(left, sizes):
+        if not sizes:
+            return [[]]
+        return [
+            [samples[list(chosen)].ravel(), *rest]
+            for chosen in combinations(sorted(left), sizes[0])
+            for rest in cuts(left - set(chosen), sizes[1:])
+        ]
+
+    return [in_order(parts, divisors) for parts in cuts(set(range(n // rows)), list(sizes))]
 
 
 def epochs_of_draws(*draws):

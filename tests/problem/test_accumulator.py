@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import reshuffle as rs
 from reshuffle.problem import row_space
+from tests.looped import for_all
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 WHEN = [0, 1, 7, 300]
@@ -187,8 +188,8 @@ def filled(batches=2, **kwargs):
     return rs.Accumulator(batches=batches).add(rows, np.arange(3.0), np.arange(3) % batches, **kwargs)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
+@for_all(
+    "wrong, message",
     [
         (lambda: rs.Accumulator(batches=0), "batches must be a whole number of at least 1"),
         (lambda: filled().add(np.ones((1, 3)), [1.0], 0), "X must have 2 columns, as the rows before"),
@@ -302,3 +303,57 @@ def test_files_whose_arrays_do_not_fit_are_refused(tmp_path, name, value):
     np.savez(tmp_path / "wrong.npz", **{**stored, name: value})
     with pytest.raises(ValueError, match="a whole file"):
         rs.Accumulator.load(tmp_path / "wrong.npz")
+
+
+RECIPES = {
+    "momentum": {"momentum": 0.5},
+    "penalty": {"penalty": 0.3, "unpenalized": [0]},
+    "schedule": {"step": lambda epoch: 0.01 * 0.9**epoch},
+    "average": {"average": rs.EMA(0.8, per="visit")},
+}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_is_followed_on_what_was_kept(name):
+    data = Data(80, 6, 3, seed=2)
+    recipe = {"step": data.step, **RECIPES[name]}
+    kept = rs.descend(data.accumulated(5).problem(**data.truth), rs.RandomReshuffling(batches=3), **recipe)
+    whole = rs.descend(data.in_memory, rs.RandomReshuffling(batches=data.members), **recipe)
+    for ask in ("iterate", "training_loss", "degrees_of_freedom"):
+        np.testing.assert_allclose(getattr(kept, ask)(WHEN[:3]), getattr(whole, ask)(WHEN[:3]), **CLOSE)
+    np.testing.assert_allclose(kept.expected_risk([3]).total, whole.expected_risk([3]).total, **CLOSE)
+
+
+def test_other_questions_about_what_was_kept():
+    data = Data(90, 5, 3, seed=3)
+    kept, whole, visits = data.accumulated().problem(**data.truth), data.in_memory, rs.RandomReshuffling
+    steps = (
+        rs.critical_step(kept, visits(batches=3), mean_square=False),
+        rs.critical_step(whole, visits(batches=data.members), mean_square=False),
+    )
+    assert steps[0] == pytest.approx(steps[1], rel=1e-8)
+    assert rs.critical_step(kept, rs.FullBatch()) == pytest.approx(rs.critical_step(whole, rs.FullBatch()))
+    flows = rs.gradient_flow(kept).risk([1.0, 9.0]).total, rs.gradient_flow(whole).risk([1.0, 9.0]).total
+    np.testing.assert_allclose(*flows, **CLOSE)
+    runs = (
+        rs.descend(kept, visits(batches=3), data.step),
+        rs.descend(whole, visits(batches=data.members), data.step),
+    )
+    assert runs[0].best_epoch().epoch == runs[1].best_epoch().epoch
+    assert runs[0].ridge_equivalent(5).penalty == pytest.approx(runs[1].ridge_equivalent(5).penalty)
+    drawn = [
+        rs.descend(each, rs.SampleWithReplacement(batch_size=9), data.step).iterate(3)
+        for each in (kept, whole)
+    ]
+    np.testing.assert_allclose(*drawn, **CLOSE)
+
+
+def test_many_outputs():
+    data = Data(300, 4, 2, seed=4, outputs=7)
+    assert data.accumulated(4).coef().shape == (4, 7)
+    kept = rs.descend(data.accumulated(4).problem(**data.truth), rs.RandomReshuffling(batches=2), data.step)
+    whole = rs.descend(data.in_memory, rs.RandomReshuffling(batches=data.members), data.step)
+    for ask in ("iterate", "training_loss", "degrees_of_freedom"):
+        np.testing.assert_allclose(getattr(kept, ask)(WHEN), getattr(whole, ask)(WHEN), **CLOSE)
+    np.testing.assert_allclose(kept.risk(WHEN).total, whole.risk(WHEN).total, **CLOSE)
+    np.testing.assert_allclose(kept.output(2).expected_risk(3).total, whole.output(2).expected_risk(3).total)

@@ -10,6 +10,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import pairwise_kernels
 
 import reshuffle as rs
+from tests.looped import for_all
 
 EPOCHS = [0, 1, 7, 200, math.inf]
 RECIPES = {
@@ -101,8 +102,8 @@ def test_kernels_in_single_precision_have_the_rounding_of_that():
         rs.LeastSquares.from_kernel(K.astype(np.float64), y)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "match"),
+@for_all(
+    "arguments, error, match",
     [
         ({"K": np.ones((3, 2))}, ValueError, "square"),
         ({"K": np.triu(np.ones((3, 3)))}, ValueError, "symmetric"),

@@ -7,6 +7,7 @@ import scipy.sparse
 import torch
 
 import reshuffle as rs
+from tests.looped import for_all
 
 X = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0], [0.0, 0.0, 4.0], [5.0, 0.0, 0.0]])
 y = np.array([1.0, 2.0, 3.0, 4.0])
@@ -60,8 +61,8 @@ def test_frames():
     assert rs.LeastSquares(table, pd.Series(y)).outputs is None
 
 
-@pytest.mark.parametrize(
-    ("features", "error", "message"),
+@for_all(
+    "features, error, message",
     [
         ([[1.0, np.nan]], ValueError, r"X must be finite, but X\[0, 1\] is nan; drop or impute such rows first"),
         ([[1.0, None]], ValueError, r"X must have no missing values, but X\[0, 1\] is None; impute them"),

@@ -6,6 +6,7 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.epoch import timeline
+from tests.looped import for_all
 from tests.oracles.extended import DIGITS, Extended, rounded
 from tests.problems import case, close
 
@@ -178,8 +179,8 @@ def test_columns_that_no_row_tells_apart():
     close(one.limit().parameters, ridge, 1e-11)
 
 
-@pytest.mark.parametrize(
-    ("recipe", "message"),
+@for_all(
+    "recipe, message",
     [
         ({"unpenalized": [4]}, "unpenalized must be a whole number between -4 and 3, but it is 4"),
         ({"unpenalized": [-5]}, "unpenalized must be a whole number between -4 and 3, but it is -5"),

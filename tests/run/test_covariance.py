@@ -192,3 +192,11 @@ def test_the_error_of_predicted_deviations_costs_no_second_simulation(monkeypatc
     assert (run.covariance(2).deviation(np.eye(3)) == deviations).all()
     with pytest.raises(TypeError):
         run.covariance([2])
+
+
+def test_wide_problems_need_no_square_matrix():
+    problem = rs.gaussian(8, 200_000, noise=0.1, seed=0)
+    found = rs.descend(problem, rs.RandomReshuffling(batches=2), alpha=1e-5).covariance(3)
+    assert found.factor.shape == (200_000, 8)
+    assert found.standard_deviations.shape == (200_000,)
+    np.testing.assert_allclose(found.trace, np.square(found.standard_deviations).sum(), rtol=1e-10)

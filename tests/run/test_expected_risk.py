@@ -90,7 +90,7 @@ def test_shuffled_samples_with_a_recipe_are_sampled_with_an_error_that_covers_th
     runs = every_order.all_runs(training, cut)
     scheme = rs.SampleReshuffling(batch_size=3)
     run = rs.descend(tiny.problem, scheme, start=tiny.start, method="sampling", rtol=1e-2, **recipe)
-    distance = np.linalg.norm(run.iterate(2) - every_order.mean_iterate(training, runs))
+    distance = np.linalg.norm(run.iterate(2) - (runs @ np.concatenate([[1.0], training.y])).mean(axis=0))
     assert 0 < distance <= run.iterate_error(2)
     beta_star, noise = tiny.problem.beta_star, tiny.problem.noise
     total, mean = every_order.expected_risk(training, runs, beta_star, tiny.covariance, noise)

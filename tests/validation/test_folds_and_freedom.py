@@ -181,3 +181,9 @@ def test_leaving_out_rows_says_in_which_sense_it_may_be_off():
     assert "(estimate)" in repr(
         rs.descend(problem, rs.SampleReshuffling(batch_size=5), alpha=0.4).leave_one_out(10)
     )
+
+
+def test_degrees_of_freedom_at_the_ends():
+    run = rs.descend(DATA, rs.FullBatch(), step=0.1)
+    np.testing.assert_allclose(run.degrees_of_freedom([0, math.inf]), [0, 6], atol=1e-12)
+    assert np.isinf(rs.descend(DATA, rs.FullBatch(), step=100.0).degrees_of_freedom(math.inf))

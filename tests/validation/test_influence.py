@@ -171,3 +171,17 @@ def test_what_has_neither_a_formula_nor_the_budget_for_runs_is_refused():
     )
     with pytest.raises(rs.UnsupportedError, match=r"influence has no formula for .* run\.without"):
         run.influence(NEW[:, :3], 2)
+
+
+def test_groups_of_rows_are_deleted_together():
+    """Against runs on the problem with rows of zeros, the truth and the noise of which are known too."""
+    drawn = rs.gaussian(9, 3, noise=0.5, seed=0)
+    run = rs.descend(drawn, rs.RandomReshuffling(batch_size=3), step=0.05)
+    found = run.influence(NEW[:, :3], EPOCHS, rows=[[0, 4], [8]])
+    for place, rows in enumerate(([0, 4], [8])):
+        kept = (~np.isin(np.arange(9), rows)).astype(float)
+        twin = rs.LeastSquares(drawn.X * kept[:, np.newaxis], drawn.y * kept, drawn.beta_star, noise=0.5)
+        alone, same = rs.descend(twin, run.scheme, step=0.05), run.without(rows)
+        want = alone.predict(NEW[:, :3], EPOCHS) - run.predict(NEW[:, :3], EPOCHS)
+        np.testing.assert_allclose(found.values[:, place], want, atol=1e-12)
+        np.testing.assert_allclose(same.risk(EPOCHS).total, alone.risk(EPOCHS).total, rtol=1e-12)

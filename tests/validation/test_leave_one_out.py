@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from tests.oracles.every_order import epochs_of_shuffled_samples, in_order
 from tests.problems import close
-from tests.validation.enumerated import parts, problem, residuals, sample_splits
+from tests.validation.enumerated import problem, residuals
 
 EPOCHS = np.array([0, 1, 2, 7, 40])
 
@@ -16,9 +17,9 @@ EPOCHS = np.array([0, 1, 2, 7, 40])
 @pytest.mark.parametrize("sizes", [[3, 3, 3], [3, 3, 2], [2, 2, 2, 2]])
 def test_shuffled_samples_are_within_their_error(sizes):
     n = sum(sizes)
-    data = problem(n, 3, outputs=2, seed=n)
+    data = problem(n, 3, seed=n)
     found = rs.descend(data, rs.SampleReshuffling(batch_size=sizes[0]), step=0.1).leave_one_out(EPOCHS)
-    want = residuals(data.X, data.y, sample_splits(n, sizes), 0.1, EPOCHS)
+    want = residuals(data.X, data.y, epochs_of_shuffled_samples(n, sizes), 0.1, EPOCHS)
     off = np.abs(found.mean_square - np.square(want).mean(axis=1))
     assert (off <= found.error + 1e-12).all()
     assert (found.error <= 0.1 * found.mean_square).all()
@@ -122,7 +123,7 @@ def test_late_epochs_and_steps_that_diverge():
     np.testing.assert_allclose(late.leave_one_out([10**4, 10**8]).residuals, np.transpose(refits), rtol=1e-7)
     beyond = rs.descend(data, rs.FullBatch(), step=1.5 * critical)
     growing = beyond.leave_one_out([20, 10**5, math.inf])
-    direct = residuals(data.X, data.y, [parts(12)], 1.5 * critical, [20])[0, :, 0]
+    direct = residuals(data.X, data.y, [in_order([range(12)])], 1.5 * critical, [20])[0]
     np.testing.assert_allclose(growing.residuals[0], direct, rtol=1e-6)
     assert np.isinf(growing.mean_square[1:]).all()
 
@@ -228,7 +229,7 @@ def test_two_batches_are_exact_however_columns_are_scaled(size, penalty, starts)
     )
     found = run.leave_one_out(epochs)
     assert found.method == "cavity"
-    expected = residuals(X, y, sample_splits(4, [2, 2]), step, epochs, start, shrinkage)[..., 0]
+    expected = residuals(X, y, epochs_of_shuffled_samples(4, [2, 2]), step, epochs, start, shrinkage)
     close(found.residuals / np.abs(expected).max(), expected / np.abs(expected).max())
 
 

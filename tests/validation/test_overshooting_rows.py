@@ -7,7 +7,8 @@ import pytest
 from benchmarks.cavity_coverage import EPOCHS_LEFT_OUT, left_out
 
 import reshuffle as rs
-from tests.validation.enumerated import batch_orders, residuals, sample_splits
+from tests.oracles.every_order import epochs_of_shuffled_samples, epochs_reshuffled
+from tests.validation.enumerated import residuals
 from tests.validation.known_means import of_batches_of_one_column, of_kinds, of_one_column
 
 SINGLE = rs.SampleReshuffling(batch_size=1)
@@ -32,11 +33,11 @@ def test_the_oracles_are_the_enumeration_of_all_orders():
     rng = np.random.default_rng(0)
     for n in (3, 5):
         X, y, step = rng.standard_normal((n, 1)), rng.standard_normal(n), 1.5
-        want = residuals(X, y, batch_orders([([i], 1) for i in range(n)]), step, [1, 4])[..., 0]
+        want = residuals(X, y, epochs_reshuffled(np.arange(n)[:, np.newaxis]), step, [1, 4])
         np.testing.assert_allclose(of_one_column(X[:, 0], y, step, [1, 4]), want, atol=1e-12)
     X, y, counts = rng.standard_normal((3, 2)), rng.standard_normal(3), (2, 1, 2)
     rows, responses = np.repeat(X, counts, axis=0), np.repeat(y, counts)
-    want = residuals(rows, responses, batch_orders([([i], 1) for i in range(5)]), 0.7, [1, 4])[..., 0]
+    want = residuals(rows, responses, epochs_reshuffled(np.arange(5)[:, np.newaxis]), 0.7, [1, 4])
     np.testing.assert_allclose(of_kinds(X, y, counts, 0.7, [1, 4]), np.square(want).mean(axis=1))
 
 
@@ -84,7 +85,7 @@ def test_batches_of_several_samples_that_overshoot(fewer_orders):
     for p, response in ((1, 1.2), (2, 2.5), (2, 0.4)):
         X, y = rng.standard_t(2, (n, p)), rng.standard_normal(n)
         step = response * 2 / np.square(X).sum(axis=1).max()
-        want = residuals(X, y, sample_splits(n, sizes), step, [1, 5])[..., 0]
+        want = residuals(X, y, epochs_of_shuffled_samples(n, sizes), step, [1, 5])
         found = asked(X, y, step, [1, 5], rs.SampleReshuffling(batch_size=2))
         assert covers(found, np.square(want).mean(axis=1))
 

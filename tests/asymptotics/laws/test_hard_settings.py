@@ -15,6 +15,7 @@ from reshuffle.asymptotics import (
     batch_spectrum,
     learning_curve,
 )
+from reshuffle.asymptotics.learning_curve import ContourCurve
 from reshuffle.errors import BudgetError
 
 
@@ -168,3 +169,10 @@ def test_the_curve_of_a_sigma_with_a_wide_gap_is_that_of_a_sampled_problem():
     curve = learning_curve(0.5, alpha, batches, covariance=[1.0, 100.0])
     assert curve.limit().total == pytest.approx(sampled, rel=0.03)
     assert curve.stability.rate == pytest.approx(np.abs(np.linalg.eigvals(mean)).max(), abs=1e-3)
+
+
+def test_fifty_eigenvalues_that_are_one_are_one():
+    split = BatchLaw(0.5, 0.3, 3, [1.0 - 1e-9, 1.0 + 1e-9])
+    whole = learning_curve(0.5, 0.3, 3, noise=1.0).risk([1, 5, 50]).variance
+    found = ContourCurve(split).parts(np.array([1.0, 5.0, 50.0]), noisy=True)[2]
+    assert found == pytest.approx(whole, rel=1e-8)

@@ -151,3 +151,13 @@ def test_two_powers_that_meet_in_one_point():
     values = low**2 - low**1.5
     other = np.array([brentq(lambda t, v=v: t**2 - t**1.5 - v, high, 1.0) for v in values])
     np.testing.assert_allclose(s.cdf(values), (arcsine(other) - arcsine(low)) / 2, atol=1e-10)
+
+
+def test_a_singularity_of_power_four_fifths_keeps_its_mass():
+    w, v = free.variables(free.MarchenkoPastur(1.0), free.MarchenkoPastur(1.0))
+    s = free.spectrum(w * v * w)
+    assert s.support[0][0] == 0.0
+    # A hundredth of all mass lies below 1e-9.
+    assert s.measure.mass == pytest.approx(1, abs=1e-10)
+    exact = [s.expectation(lambda t, k=k: t**k) for k in range(1, 5)]
+    np.testing.assert_allclose(exact, s.moments(4), rtol=1e-10)

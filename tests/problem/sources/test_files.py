@@ -239,3 +239,20 @@ def test_out_of_core_under_a_memory_limit(tmp_path):
     assert (done.returncode, done.stdout) == (0, "does not fit\n"), done.stderr
     expected = rs.descend(rs.LeastSquares(X, y), rs.RandomReshuffling(batches=4), step=0.1).iterate([1, 20])
     np.testing.assert_allclose(np.load(tmp_path / "b.npy"), expected, **CLOSE)
+
+
+def test_several_columns_of_a_table_are_several_outputs(tmp_path, streaming, frame):
+    folder = parquet_folder(tmp_path / "table", frame, 2)
+    streamed = rs.LeastSquares(folder, ["answer", "b"])
+    whole = rs.LeastSquares(frame[["a", "c", "d"]], frame[["answer", "b"]])
+    assert repr(streamed) == repr(whole)
+    same_answers(streamed, whole, SCHEMES[:1])
+
+
+def test_a_private_copy_of_a_mapped_file_keeps_what_was_written_to_it(tmp_path, streaming, arrays, in_memory):
+    mapped(tmp_path / "X.bin", np.zeros((N, P)))
+    private = np.memmap(tmp_path / "X.bin", dtype=np.float64, mode="c", shape=(N, P))
+    private[:] = arrays[0]
+    streamed = rs.LeastSquares(private, arrays[1])
+    for scheme in (SCHEMES[0], rs.RandomReshuffling(batches=3)):
+        same_answers(streamed, in_memory, [scheme])
