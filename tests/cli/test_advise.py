@@ -95,15 +95,15 @@ def test_it_speaks_as_a_person_would(capsys):
         words,
     )
     assert re.search(
-        r"The learning rate is [\d.]+ of [\d.]+, below which convergence is guaranteed; "
-        r"the threshold in mean square is [\d.]+( ± [\d.e-]+)?\. Single runs scatter by [\d.]+% of the test error: "
+        r"The learning rate is [\d.]+ times [\d.]+, below which convergence is guaranteed; "
+        r"single runs converge up to [\d.]+( ± [\d.e-]+)?\. Single runs vary by [\d.]+% of the test error: "
         r"to see that a recipe is 1% better takes \d+ runs? of each\. Without training: ",
         words,
     )
     assert words.count("guaranteed") == 1
     assert "least squares " in words
     assert re.search(
-        r"On the \d+ rows of other\.csv the mean over all orders really has [\d.]+ ± [\d.]+", words
+        r"On the \d+ rows of other\.csv the mean over all orders has an error of [\d.]+ ± [\d.]+", words
     )
     for line in ("recommended ", "rate too small ", "trained too long ", "ridge "):
         assert f"\n{line}" in text

@@ -307,6 +307,7 @@ def folder(tmp_path, monkeypatch):
         ("influence --data four.csv --test one_row.csv --step 0.1 --row 2", "between 1 and 1, but it is 2"),
         # Advice.
         ("advise", "--data"),
+        ("advise four.csv --target y", "Did you mean --data four.csv?"),
         (
             "advise --data four.csv",
             "--target must name the column of four.csv to be predicted, one of a, b, y",
@@ -328,7 +329,7 @@ def folder(tmp_path, monkeypatch):
             "line 2, column 'city' must be a number, but it is 'Paris', one of 2 different entries; "
             "encode categories with --one-hot city, or leave the column out with --drop city",
         ),
-        (f"{ADVISE} many_words.csv", "one of 3 different entries (as in city (2))"),
+        (f"{ADVISE} many_words.csv", "The same goes for column 'city' (2 different entries)."),
         (f"{ADVISE} many_words.csv --drop city --one-hot name", "every row of many_words.csv has another"),
         (f"{ADVISE} taken.csv --one-hot city", "taken.csv has city_Rome already; rename one of them"),
         (f"{ADVISE} typo.csv", "line 3, column 'b' must be a number, but it is '5;5'"),
@@ -387,13 +388,17 @@ def folder(tmp_path, monkeypatch):
             "since the first, or leave the column out with --drop day",
         ),
         (
+            f"{ADVISE} dates.csv",
+            "leave the column out with --drop day. The same goes for column 'colour' (",
+        ),
+        (
             COLOURS.format("percentages"),
             "column 'rate' must be a number, but it is the percentage '0.5%'; write numbers without the sign",
         ),
         (
             COLOURS.format("classes"),
-            "column 'y' must be a number, but it is 'no', one of 2 different entries; write a number for each "
-            "class, such as 0, 1, or name another target.\n",
+            "column 'y' must be a number, but it is 'no', one of 2 different entries; write 0 and 1 for its "
+            "classes, plan in Python, where rs.plan(X, y) takes classes as they are, or name another target.\n",
         ),
         # Sweeps.
         (SWEEP, "out"),

@@ -37,7 +37,7 @@ def test_the_table_and_the_files(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     line = "stability --n 24 --p 30 --batches 1,2,3 --mean"
     text = shown(capsys, line, "--plot", "stability.svg")
-    assert text.startswith("n = 24, p = 30: the mean over all orders converges up to\n")
+    assert text.startswith("n = 24, p = 30: the largest step at which the mean over all orders converges\n")
     assert Path("stability.svg").read_text().startswith("<?xml")
     header = shown(capsys, line, "--csv", "-").splitlines()[0]
     assert header == "scheme,batches,step,alpha,error,reason"
@@ -105,5 +105,5 @@ def test_single_runs_come_first_and_the_mean_by_name(capsys):
         assert told["mean_square"] == asked["mean_square"]
         expected = rs.critical_step(problem, scheme, **asked)
         assert told["thresholds"][0]["step"] == pytest.approx(expected, rel=1e-5)
-    assert "single runs converge, in mean square, up to" in shown(capsys, line)
+    assert "the largest step at which single runs converge in mean square" in shown(capsys, line)
     assert "2% apart" in shown(capsys, f"{line} --mean --momentum 0.3")

@@ -127,3 +127,18 @@ def rate_with_a_window(step):
 def test_the_first_window_is_found_with_its_error():
     found = searched_crossing(lambda step: drawn(rate_with_a_window(step), 0.05), 0.1)
     assert abs(found - 2) <= found.error < 0.01
+
+
+@pytest.mark.parametrize("number", [lambda step: step**8, lambda step: 0.2 * step / (1.2 - step)])
+def test_a_rate_that_is_a_number_is_narrowed_in_few_evaluations(number):
+    tried = []
+
+    def rate(step):
+        tried.append(step)
+        value = number(step)
+        return Rate(value, value, value)
+
+    found = first_crossing(rate, 0.5, precision=1e-9)
+    assert 0 <= 1 - found < 2e-9
+    # Those below lie on the grid from the start to the first step beyond one.
+    assert len(tried) - math.ceil(math.log(2) / math.log(1.02)) <= 7

@@ -133,6 +133,12 @@ def test_scales_keep_relative_accuracy(scale):
         (lambda: free.FromCauchy(lambda z: -semicircular(z), [(-2.0, 2.0)]), "half-plane"),
         (lambda: free.FromCauchy(lambda z: 2 * semicircular(z), [(-2.0, 2.0)]), "decay"),
         (lambda: free.FromCauchy(semicircular, [(-2.0, 1.0)]), "mass"),
+        (
+            lambda: free.FromDensity(lambda t: t, (-1.0, 1.0)),
+            r"support must be a list of pairs \(low, high\)",
+        ),
+        (lambda: free.FromDensity(lambda t: t, -1.0), "support must be a list of pairs"),
+        (lambda: free.FromDensity(lambda t: t, [(-1.0, 1.0)], (0.0, 1.0)), "atoms must be a list of pairs"),
     ],
 )
 def test_bad_input_names_the_argument(make, word):
