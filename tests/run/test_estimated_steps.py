@@ -1,5 +1,6 @@
 """Critical steps where the mean over orders is not exact, against exact ones and against real runs."""
 
+import math
 import pickle
 
 import numpy as np
