@@ -103,7 +103,7 @@ def test_a_scheme_that_draws_samples_for_every_step_must_say_how():
     class Unfinished(rs.Scheme):
         shuffle, unit = rs.Shuffle.EVERY_STEP, rs.Unit.SAMPLE
 
-    with pytest.raises(TypeError, match="Unfinished must have a method draw"):
+    with pytest.raises(TypeError, match="Unfinished must define a method draw"):
         next(Unfinished(batches=3).draw(N, np.random.default_rng(0), 2))
 
 
