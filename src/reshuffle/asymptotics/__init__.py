@@ -26,7 +26,7 @@ from reshuffle.asymptotics.learning_curve import (
 )
 from reshuffle.asymptotics.one_pass import OnePass, one_pass
 from reshuffle.asymptotics.replacement import ReplacementCurve, ReplacementStability, replacement_curve
-from reshuffle.asymptotics.scaling import CriticalBatch, Frontier, compute_frontier, critical_batch_size
+from reshuffle.asymptotics.scaling import Frontier, compute_frontier
 from reshuffle.asymptotics.shrinkage import Shrinkage, shrinkage
 from reshuffle.asymptotics.spectra import PowerLaw, toeplitz
 from reshuffle.asymptotics.two_batch_law import TwoBatchLaw
@@ -39,7 +39,6 @@ __all__ = [
     "BatchLaw",
     "BestRecipe",
     "BestRecipes",
-    "CriticalBatch",
     "EpochLaw",
     "Frontier",
     "FullBatchLaw",
@@ -57,7 +56,6 @@ __all__ = [
     "best_recipe",
     "compute_frontier",
     "critical_alpha",
-    "critical_batch_size",
     "learning_curve",
     "one_pass",
     "replacement_curve",

@@ -11,9 +11,9 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics import spectra
 from reshuffle.asymptotics.batch_system import BatchSystem, State
-from reshuffle.asymptotics.edges import contracted, intervals, leaving_alpha, outer_ends
+from reshuffle.asymptotics.edges import contracted, leaving_alpha, outer_ends
 from reshuffle.asymptotics.epoch_law import EpochLaw
-from reshuffle.asymptotics.interval_series import Intervals
+from reshuffle.asymptotics.interval_series import IntervalSeries
 from reshuffle.asymptotics.spectra import IDENTITY, Covariance, Population, population
 from reshuffle.asymptotics.two_batch_law import TwoBatchLaw
 from reshuffle.errors import BudgetError
@@ -38,11 +38,9 @@ _VISIT, _VISIT_PER_ENTRY, _VISIT_PER_PRODUCT = 3e-5, 6e-8, 2e-9
 _VISITS, _VISITS_OF_ENDS = 30, 2_000
 """Evaluations that a point off the axis takes, and as many as the search for both ends of the spectrum costs."""
 _SHARE = 0.4
-"""Share of the expected cost of single points, and of the budget, that series around intervals may cost."""
+"""Share of the expected cost of single points, and of the budget, that a series around the spectrum may cost."""
 _POINTWISE = 20
 """Unknowns, those of four batches, up to which single points on the axis are solved one by one, to all digits."""
-_LOOKING = 4
-"""Largest number of batches in the search for gaps, in place of more."""
 _CHUNK = 4_000_000
 """Numbers that the Jacobians of the points solved together may hold."""
 
@@ -146,24 +144,15 @@ class BatchLaw(EpochLaw):
         return np.asarray(np.diagonal(found.value, axis1=1, axis2=2).T / unit)
 
     @cached_property
-    def _series(self) -> Intervals | None:
-        """Series of the transforms around the spectrum's intervals, where single points on the axis cost much."""
-        if self.system.unknowns <= _POINTWISE:
+    def _series(self) -> IntervalSeries | None:
+        """Series of the transforms around a spectrum without gaps, where single points on the axis cost much."""
+        if self.system.unknowns <= _POINTWISE or self.ends[0] < 0 < self.ends[1]:
             return None
-        low, high = self.ends
-        if low < 0 < high:
-            return None
-        support = ((low, high),) if low == 0 or self.population.is_isotropic else self._between(low, high)
         try:
             with self.effort.question(_SHARE * min(self.budget, self._expected * self.effort.step)):
-                return Intervals.around(self._at_once, support, np.array([*self.frozen, 0.0]))
+                return IntervalSeries.around(self._at_once, *self.ends, np.array([*self.frozen, 0.0]))
         except BudgetError:
             return None
-
-    def _between(self, low: float, high: float) -> tuple[tuple[float, float], ...]:
-        """The intervals between the ends; fewer batches have their gaps nearly where these have them."""
-        few = BatchLaw.of(self.aspect, self.alpha, min(self.batches, _LOOKING), self.population)
-        return intervals(self.system, few.system, low, high)
 
     @property
     def _expected(self) -> float:
@@ -269,8 +258,7 @@ class BatchLaw(EpochLaw):
     def _structure(self) -> tuple[tuple[tuple[float, float], ...], Measure]:
         """The support and the law on it, by searches on finer and finer grids until no mass is missing."""
         if self._series is not None:
-            support = tuple((piece.low, piece.high) for piece in self._series.pieces)
-            return support, self._measure_on(support)
+            return (self.ends,), self._measure_on((self.ends,))
         with self.effort.question(self.budget):
             self.effort.expect(self._expected)
             return self._found()
