@@ -198,9 +198,7 @@ def critical_batches() -> Table:
         "target risk", "samples needed", "p = 1,000", "p = 10,000", "p = 1,000,000", "steps x samples at it",
     )  # fmt: skip
     for target in (0.3, 0.2, 0.15, 0.1):
-        cells = [
-            grouped(PowerLaw(1.5, size), PowerLaw(0.5, size), 64) for size in (1000, 10_000, 1_000_000)
-        ]
+        cells = [grouped(PowerLaw(1.5, size), PowerLaw(0.5, size), 64) for size in (1000, 10_000, 1_000_000)]
         # Single samples need the fewest samples, and batches without noise the fewest steps.
         samples, steps = ([_fewest_steps(one, size, target, 1.0) for one in cells] for size in (1.0, 1e12))
         critical = np.divide(samples, steps)

@@ -41,7 +41,7 @@ def test_the_known_best_risks_after_one_epoch():
 def test_the_known_best_risk_of_eight_batches_after_one_epoch():
     """From three steps around the best one: a search would look at twenty."""
     steps = np.array([1.6, 1.9, 2.2])
-    risks = [float(asymptotics.risk(0.5, step, 8, 1, noise=0.5).total) for step in steps]
+    risks = [float(asymptotics.learning_curve(0.5, step, 8, noise=0.5).risk(1).total) for step in steps]
     parabola = np.polynomial.Polynomial.fit(steps, risks, 2)
     assert float(parabola(parabola.deriv().roots()[0])) == pytest.approx(0.217, abs=5e-4)
 

@@ -14,7 +14,7 @@ from reshuffle.asymptotics.batch_system import BatchSystem, State
 from reshuffle.asymptotics.edges import contracted, leaving_alpha, outer_ends
 from reshuffle.asymptotics.epoch_law import EpochLaw
 from reshuffle.asymptotics.interval_series import IntervalSeries
-from reshuffle.asymptotics.spectra import IDENTITY, Covariance, Population, population
+from reshuffle.asymptotics.spectra import IDENTITY, Covariance, population
 from reshuffle.asymptotics.two_batch_law import TwoBatchLaw
 from reshuffle.errors import BudgetError
 from reshuffle.free.checks import Complex, ConvergenceError, Real
@@ -51,16 +51,7 @@ class BatchLaw(EpochLaw):
     Z is the symmetrised product of B free Marchenko-Pastur variables (ratio B aspect, variance alpha/B), with
     Sigma^(1/2) on both sides of each; `reshuffle.free` follows its fixed point, in the form of `BatchSystem`.
 
-    Parameters
-    ----------
-    aspect, alpha : float > 0
-    batches : int >= 1
-    covariance : None, free.Discrete or (m,)
-        The spectrum of Sigma.
-    budget : float > 0
-        Seconds of one core, estimated, that finding the support may cost; a BudgetError says so beforehand.
-    source : (m,), optional
-        The share of the squared signal along each of the eigenvalues of `covariance`; it does not change the law.
+    The parameters are those of `batch_spectrum`.
 
     >>> law = BatchLaw(aspect=0.25, alpha=0.4, batches=4)
     >>> [(round(low, 6), round(high, 6)) for low, high in law.support]
@@ -80,15 +71,6 @@ class BatchLaw(EpochLaw):
         self.batches = spectra.batches(batches)
         self.population = population(covariance, source)
         self.budget = _arrays.positive("budget", budget, "seconds of one core")
-
-    @classmethod
-    def of(
-        cls, aspect: float, alpha: float, batches: int, spectrum: Population, budget: float = BUDGET
-    ) -> "BatchLaw":
-        """The law for a Sigma that has been checked before."""
-        law = cls(aspect, alpha, batches, budget=budget)
-        law.population = spectrum
-        return law
 
     @cached_property
     def effort(self) -> Effort:
@@ -128,11 +110,6 @@ class BatchLaw(EpochLaw):
         self.afford(_VISITS * self._visit)
         spectrum = self.population
         return BatchSystem(self.aspect, self.alpha, self.batches, spectrum.eigenvalues, spectrum.weights)
-
-    @cached_property
-    def frozen(self) -> tuple[float, float]:
-        """The masses of law and signal at zero."""
-        return self.population.frozen(self.aspect)
 
     def _transforms(self, z: Complex) -> Complex:
         """The Cauchy transforms of law, signal and noise, (3, points); nan where a point could not be solved."""
@@ -283,7 +260,11 @@ class BatchLaw(EpochLaw):
 
     def _sampled_eigenvalues(self) -> FloatArray:
         """The nonzero eigenvalues of alpha Z for a sampled X; eight batches stand for more."""
-        spectra.sampled(self.aspect)
+        if not 1e-4 <= self.aspect <= 1e4:
+            raise ValueError(
+                f"aspect must lie between 0.0001 and 10000 for the support of this law, but it is {self.aspect:g};"
+                " ask for density(t) at chosen points, or for shrinkage, which is the limit p/n -> 0."
+            )
         batches = min(self.batches, 8)
         n = max(4 * batches, round(math.sqrt(_ENTRIES / self.aspect)))
         p = max(8, round(self.aspect * n))
@@ -312,10 +293,6 @@ class FullBatchLaw(EpochLaw):
     Its density is ((x_+ - x)(x - x_-))^(1/2) / (2 pi alpha aspect x) between x_-+ = alpha (1 -+ aspect^(1/2))^2,
     with an atom 1 - 1/aspect at zero when aspect > 1. The noise is M = W, so its transform is (z G - 1) / alpha.
 
-    Parameters
-    ----------
-    aspect, alpha : float > 0
-
     >>> FullBatchLaw(aspect=4.0, alpha=0.5).support, FullBatchLaw(aspect=4.0, alpha=0.5).atoms
     (((0.5, 4.5),), ((0.0, 0.75),))
     """
@@ -330,11 +307,6 @@ class FullBatchLaw(EpochLaw):
     def marchenko_pastur(self) -> MarchenkoPastur:
         """The law as a variable of `reshuffle.free`."""
         return MarchenkoPastur(self.aspect, self.alpha)
-
-    @property
-    def frozen(self) -> tuple[float, float]:
-        """The masses of law and signal at zero."""
-        return IDENTITY.frozen(self.aspect)
 
     @property
     def support(self) -> tuple[tuple[float, float], ...]:
@@ -374,9 +346,9 @@ def batch_spectrum(
     covariance : None, free.Discrete or (m,)
         The spectrum of Sigma: the identity by default, a discrete law, or eigenvalues of equal shares.
     budget : float > 0
-        Seconds of one core that finding the support may cost, as estimated beforehand; see `BatchLaw`.
+        Seconds of one core, estimated, that finding the support may cost; a BudgetError says so beforehand.
     source : (m,), optional
-        Where the signal lies, which learning curves ask for; see `learning_curve`.
+        The share of the squared signal along each eigenvalue, for learning curves; it does not change the law.
 
     Returns
     -------
@@ -387,14 +359,16 @@ def batch_spectrum(
     >>> law.atoms[0][1].__round__(6), [(round(low, 6), round(high, 6)) for low, high in law.support]
     (0.333333, [(0.011047, 0.782981)])
     """
-    spectra.aspect(aspect), spectra.alpha(alpha)
-    number = spectra.batches(batches)
-    if population(covariance, source).is_identity:
-        if number == 1:
-            return FullBatchLaw(aspect, alpha)
-        if number == 2 and TwoBatchLaw.serves(aspect, alpha):
-            return TwoBatchLaw(aspect, alpha)
-    return BatchLaw(aspect, alpha, number, covariance, budget, source)
+    number, spectrum = spectra.batches(batches), population(covariance, source)
+    if spectrum.is_identity and number == 1:
+        return FullBatchLaw(aspect, alpha)
+    if (
+        spectrum.is_identity
+        and number == 2
+        and TwoBatchLaw.serves(spectra.aspect(aspect), spectra.alpha(alpha))
+    ):
+        return TwoBatchLaw(aspect, alpha)
+    return BatchLaw(aspect, alpha, number, spectrum, budget)
 
 
 _MOST_BATCHES = 20
@@ -440,7 +414,7 @@ def critical_alpha(aspect: float, batches: int, covariance: Covariance = None) -
     if not spectrum.is_identity:
         unit = full_batch / (2 * float(spectrum.eigenvalues.max()))
         # The law of alpha W is that of W in other units.
-        full_batch = 2 * unit / BatchLaw.of(ratio, unit, 1, spectrum).ends[1]
+        full_batch = 2 * unit / BatchLaw(ratio, unit, 1, spectrum).ends[1]
     if number == 1:
         return full_batch
     # What Sigma does not see leaves the rest of the spectrum as it is.

@@ -146,11 +146,6 @@ def outer_ends(
     and far away they fall like 1/z: dH/dz is about (z - e)^(-1/2) (z - a)^(-3/2), with a the other end, and the
     change of its logarithm from step to step tells how far e is. An `atom` at zero is no end: H has no pole there.
     `high` may be known; `at_threshold` is true near a critical alpha, where the equations are ill-conditioned.
-
-    >>> import numpy as np
-    >>> low, high = outer_ends(BatchSystem(0.25, 0.4, 1, np.ones(1), np.ones(1)), atom=False)
-    >>> round(low, 12), round(high, 12)
-    (0.1, 0.9)
     """
     far = 2 * system.norm
     dense = _DENSE_AT_THRESHOLDS if at_threshold else _DENSE
@@ -171,10 +166,6 @@ def leaving_alpha(system: BatchSystem, edge: float, full_batch: float, stride: f
     The real solution at z = edge is followed in alpha instead of z, and turns where the spectrum arrives. At
     2B/lambda, lambda the largest eigenvalue of Sigma, it leaves (0, 2) with few parameters, and earlier with more.
     The system is a plain one, `full_batch` the critical alpha of full batch, `stride` the largest ratio of steps.
-
-    >>> import numpy as np
-    >>> round(leaving_alpha(BatchSystem(0.25, 1.0, 1, np.ones(1), np.ones(1), plain=True), 2.0, 8 / 9, 1.1), 12)
-    0.888888888889
     """
     begin = _BEGINNING * full_batch
     system.set_alpha(begin)
@@ -240,15 +231,10 @@ def _falls(matrices: FloatArray) -> bool:
 
 
 class _Approach:
-    """Steps along the real axis towards the spectrum, in units of the system.
+    """Steps along the real axis from `place` towards the spectrum, in units of the system.
 
-    Parameters
-    ----------
-    system : BatchSystem
-    place : the starting point
-    other : the other end of the spectrum, from which the solution falls like a power, if nothing else is beyond
-    atom : True if there is an atom at zero, which may be on the way
-    dense : unknowns up to which the Jacobian is factored
+    `other` is the other end of the spectrum, from which the solution falls like a power, if nothing else is beyond;
+    an `atom` at zero may be on the way; up to `dense` unknowns the Jacobian is factored.
     """
 
     def __init__(

@@ -54,14 +54,7 @@ class IntervalSeries:
     def around(
         cls, transforms: Transforms, low: float, high: float, atoms: FloatArray
     ) -> "IntervalSeries | None":
-        """The series from transforms, those of the `atoms` included; None if it has not nine digits.
-
-        >>> from reshuffle.asymptotics import FullBatchLaw
-        >>> law = FullBatchLaw(0.25, 0.4)
-        >>> series = IntervalSeries.around(law.outside, 0.1, 0.9, np.zeros(3))
-        >>> bool(abs(series.transforms(np.array([0.5 + 0j]))[0, 0] - law.cauchy(0.5)) < 1e-9)
-        True
-        """
+        """The series from transforms, those of the `atoms` included; None if it has not nine digits."""
         for radius, count in _CIRCLES:
             angles = (np.arange(count) + 0.5) * np.pi / count
             empty = cls(low, high, radius, np.zeros((0, 1)), np.zeros(0), atoms)
