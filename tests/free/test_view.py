@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 
 from reshuffle import asymptotics, free
 from reshuffle.free import plot as layout
@@ -50,7 +51,7 @@ def hidden(law, view):
     """The share of the mass that lies above the picture."""
     t, density = layout.points(law, 4000)
     above = np.where(np.isfinite(density), np.maximum(density - view.top, 0), 0)
-    return np.trapezoid(above, t)
+    return trapezoid(above, t)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_linear_axes_hide_no_more_than_a_tenth_of_the_mass(law, most):
     assert hidden(law, view) <= most
     # And the rest is no flat line at the bottom.
     t, density = layout.points(law, 4000)
-    shown = np.trapezoid(np.minimum(density, view.top), t)
+    shown = trapezoid(np.minimum(density, view.top), t)
     assert shown > 0.05 * view.top * np.ptp(t)
 
 
@@ -85,7 +86,7 @@ def test_decades_show_what_would_be_crowded_into_a_corner(ratio, expression):
     assert view.decades
     drawn = layout.heights(t, density, decades=True)
     assert drawn.max() == view.top
-    assert np.trapezoid(drawn[t > 0], np.log10(t[t > 0])) > 0.85
+    assert trapezoid(drawn[t > 0], np.log10(t[t > 0])) > 0.85
     # One law over decades decides for all in the picture, unless one of them is negative somewhere.
     assert layout.view([(t, density), layout.points(free.MarchenkoPastur(0.5))]).decades
     assert not layout.view([(t, density), layout.points(free.Semicircle())]).decades

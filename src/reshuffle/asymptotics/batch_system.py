@@ -159,7 +159,7 @@ class SymmetricBlocks:
         self.indices: list[IntArray] = []
         self.unknowns = 0
         for sizes, (rows, columns) in zip(self.symmetry.inner_sizes, self.triangles, strict=True):
-            index = np.zeros((len(sizes), len(sizes)), dtype=np.int64)
+            index = np.zeros((len(sizes), len(sizes)), dtype=np.intp)
             index[rows, columns] = index[columns, rows] = self.unknowns + np.arange(len(rows))
             self.indices.append(index)
             self.unknowns += len(rows)

@@ -11,7 +11,7 @@ from reshuffle.cli import options, reader, render
 from reshuffle.cli.console import InputError
 from reshuffle.cli.options import ACCURACY, DATA, RECIPE, WHOLE, also, at_least, numbers
 from reshuffle.cli.reader import Data, shown, some
-from reshuffle.cli.render import Answer, number, uncertain
+from reshuffle.cli.render import Report, number, uncertain
 from reshuffle.cli.sketch import Series
 from reshuffle.errors import ArgumentError
 
@@ -72,7 +72,7 @@ def advise(
     :param momentum: Momenta to choose from, separated by commas.
     :param weight_decay: Weight decays to choose from, separated by commas, as in torch's SGD.
     :param epochs: The longest training.
-    :param seed: Of the run that is trained for --test.
+    :param seed: Seed of the run that is trained for --test.
     """
     render.check(outputs, data=data, test=test)
     at_least("seed", seed, 0)
@@ -160,7 +160,7 @@ def read_for_advice(
     return data
 
 
-def _named_table(path: str) -> reader.Table:
+def _named_table(path: str) -> reader.FileTable:
     """A table with names of columns; files without are refused."""
     endings = "".join(Path(path).suffixes[-2:]).lower()
     if path != reader.STANDARD_INPUT and not endings.endswith((".csv", ".tsv", ".gz", ".parquet")):
@@ -319,9 +319,9 @@ def remarks(advice: Advice) -> list[str]:
             for value, error in ((check.found, check.found_error), (check.predicted, check.predicted_error))
         )
         lines.append(
-            f"On the {check.rows} rows of {advice.test} the mean over all orders really has {achieved}, and one "
-            f"run that was trained (seed {advice.seed}) {number(advice.error(check.single_run)[0], 4)}; expected "
-            f"was {wanted}, which is {'within' if check.agrees else 'not within'} two standard errors."
+            f"On the {check.rows} rows of {advice.test} the mean over all orders has an error of {achieved}, and "
+            f"one run that was trained (seed {advice.seed}) {number(advice.error(check.single_run)[0], 4)}; "
+            f"expected was {wanted}, which is {'within' if check.agrees else 'not within'} two standard errors."
         )
     return lines
 
@@ -364,7 +364,7 @@ def curves(advice: Advice) -> list[Series]:
     ]
 
 
-def answer(advice: Advice) -> Answer:
+def answer(advice: Advice) -> Report:
     """Everything that is shown."""
     import numpy as np
 
@@ -378,7 +378,7 @@ def answer(advice: Advice) -> Answer:
             table[name.replace("_", " ")] = lambda record, name=name: (
                 None if record["epochs"] is None else number(record[name], 3)
             )
-    table |= {"epochs": "epochs", "test error": lambda record: number(record["test_error"], 4)}
+    table |= {"epochs": "epochs", "mean square": lambda record: number(record["test_error"], 4)}
     if advice.is_single:
         table["RMSE"] = lambda record: number(math.sqrt(record["test_error"]), 4)
     table["against it"] = lambda record: (
@@ -395,8 +395,8 @@ def answer(advice: Advice) -> Answer:
     levels = {"least squares": advice.error(plan.least_squares.mean_square)[0]}
     if check is not None:
         levels[f"on {check.rows} held-out rows"] = advice.error(check.found)[0]
-    spread = f"; of it {number(best.spread, 2)} is what the random order of a single run adds"
-    return Answer(
+    spread = f"; the random order of a single run adds {number(best.spread, 2)} of it"
+    return Report(
         "advise",
         describe(data),
         {
@@ -431,12 +431,12 @@ def answer(advice: Advice) -> Answer:
         ylabel=f"expected test error ({unit})",
         remarks=remarks(advice),
         notes=[
-            f"Test error: the mean square expected on new rows, {units}, leaving out each row in turn "
-            f"({best.method}){spread if best.spread else ''}; in the first sentence corrected for the choice among "
+            f"The mean square is the error expected on new rows, {units}, by leaving out each row in turn "
+            f"({best.method}){spread if best.spread else ''}. The first sentence corrects it for the choice among "
             "many recipes.",
-            f"Chosen from {len(plan.batch_sizes) * len(plan.shares)} pairs of batch size and learning rate, up to "
-            f"{plan.epochs[-1]:g} epochs, without training; of those within 0.1% of the least test error, the "
-            "shortest training.",
+            f"{len(plan.batch_sizes) * len(plan.shares)} pairs of batch size and learning rate were compared, up "
+            f"to {plan.epochs[-1]:g} epochs, without training. Of those within 0.1% of the least test error, the "
+            "recommended one trains for the fewest epochs.",
         ],
         code=[f"# In torch:\n{code['torch']}", f"# In scikit-learn:\n{code['scikit_learn']}"],
         levels=levels,

@@ -93,8 +93,8 @@ class ProblemOptions:
     :param n: Samples to draw.
     :param p: Features of each.
     :param noise: Standard deviation of the label noise; 1 if drawn.
-    :param covariance: Of the features: identity, powerlaw:EXP (k^-EXP for the k-th, scaled to sum p), or FILE.
-    :param seed: Of everything random.
+    :param covariance: Sigma of the features: identity, powerlaw:EXP (k^-EXP, scaled to sum p), or FILE.
+    :param seed: Seed of all random numbers.
     :param target: The column of --data that is y; by default the one named y, or the last.
     :param intercept: Add a column of ones to --data.
     :param standardize: Give each column of --data mean 0 and standard deviation 1.
@@ -119,7 +119,7 @@ class ProblemOptions:
 class RecipeOptions:
     """Batches, momentum and weight decay.
 
-    :param momentum: Of the heavy ball, as in torch's SGD.
+    :param momentum: Heavy-ball momentum, as in torch's SGD.
     :param weight_decay: The factor of an l2 penalty, as in torch's SGD.
     """
 
@@ -220,7 +220,7 @@ def epochs_up_to(last: int) -> "FloatArray":
 
 
 @dataclass(frozen=True)
-class Visiting:
+class NamedScheme:
     """A scheme under the name of the command line, with the number of visits of an epoch."""
 
     name: str
@@ -248,7 +248,7 @@ def require_cut(batches: str | None, batch_size: str | None, drop_last: bool) ->
 
 def visitings(
     schemes: str, batches: str | None, default: str, recipe: RecipeOptions, n: int
-) -> list[Visiting]:
+) -> list[NamedScheme]:
     """Every scheme with every number or size of batches, for n rows; the full batch comes once."""
     import reshuffle as rs
 
@@ -257,7 +257,7 @@ def visitings(
         cuts, whole = batch_counts(batches, default, n), 1
     else:
         cuts, whole = whole_numbers("batch_size", recipe.batch_size), n
-    found: dict[tuple[str, int, str], Visiting] = {}
+    found: dict[tuple[str, int, str], NamedScheme] = {}
     for name in words("scheme", schemes, SCHEMES):
         kind = getattr(rs, SCHEMES[name])
         for cut in cuts:
@@ -275,5 +275,5 @@ def visitings(
                     allowed = f"be the number of visits that some batch size needs for {n} rows with {name}"
                     raise ArgumentError("batches", allowed, f"it is {cut}", "give {batch_size}")
             steps = made.steps(n)
-            found.setdefault((name_, steps, repr(made)), Visiting(name_, steps, made))
+            found.setdefault((name_, steps, repr(made)), NamedScheme(name_, steps, made))
     return list(found.values())

@@ -11,7 +11,7 @@ from reshuffle.cli import console, options, render
 from reshuffle.cli.console import InputError
 from reshuffle.cli.options import ACCURACY, OUTPUT, RECIPE, SCHEMES, WHOLE, also, words
 from reshuffle.cli.problem import Posed, pose
-from reshuffle.cli.render import Answer, cell, number
+from reshuffle.cli.render import Report, cell, number
 from reshuffle.cli.sketch import Series
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ class GridOptions:
     """The dimensions of the grid: numbers separated by commas.
 
     :param batches: Numbers of batches; 1,2,4 unless sizes are given.
-    :param step: Of a visit; auto (the default): 16, from 1/100 of the smallest safe step to twice the largest.
+    :param step: Step of a visit; auto (the default): 16, from 1/100 of the smallest safe step to twice the largest.
     :param alpha: Full-batch steps, instead of --step.
-    :param momentum: Of the heavy ball, as in torch's SGD.
+    :param momentum: Heavy-ball momentum, as in torch's SGD.
     :param weight_decay: Factors of an l2 penalty, as in torch's SGD.
     """
 
@@ -193,7 +193,7 @@ def _client(address: str) -> "Client":
     return client
 
 
-def _sweep_answer(posed: Posed, given: options.ProblemOptions, found: "Dataset") -> Answer:
+def _sweep_answer(posed: Posed, given: options.ProblemOptions, found: "Dataset") -> Report:
     """The best points, every point in a tidy table, and a picture; the first metric is ranked and drawn."""
     import numpy as np
 
@@ -237,7 +237,7 @@ def _sweep_answer(posed: Posed, given: options.ProblemOptions, found: "Dataset")
         ax.set_title(f"{x} {number(first[x], 3)}", fontsize=9)
 
     problem = posed.problem
-    return Answer(
+    return Report(
         "sweep",
         f"{found['reason'].isel(question=0).size} points, {problem.n} rows, {problem.p} columns: {shown}",
         {

@@ -17,7 +17,7 @@ from reshuffle.errors import AccuracyWarning
 from reshuffle.grid import single_runs
 from reshuffle.grid.metrics import REFUSALS
 from reshuffle.planning.correction import Correction, Recipes
-from reshuffle.planning.loo_grid import LeftOutCurve, Spectrum, SpreadEstimate, averaged
+from reshuffle.planning.loo_grid import LeftOutCurve, RowSpectrum, SpreadEstimate, averaged
 from reshuffle.run import Run, descend
 from reshuffle.schemes import FullBatch
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
@@ -136,7 +136,7 @@ class Search:
 
     def __init__(
         self,
-        spectrum: Spectrum,
+        spectrum: RowSpectrum,
         scheme: Scheme,
         *,
         batch_sizes: FloatArray,
@@ -208,7 +208,7 @@ class Search:
         run, (step, visits), penalty = self.run(recipe), self._steps_of(recipe), recipe.penalty
         # With momentum a run is less alike to the mean step: more rows tell the quotient.
         count = min(self.n, _ROWS_WITH_MOMENTUM if recipe.momentum else _ROWS)
-        rows = np.unique(np.linspace(0, self.n - 1, count).round().astype(np.int64))
+        rows = np.unique(np.linspace(0, self.n - 1, count).round().astype(np.intp))
         try:
             with warnings.catch_warnings():
                 # Recipes are compared up to a thousandth, and the answer keeps its method.

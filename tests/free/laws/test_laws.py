@@ -175,6 +175,12 @@ def test_scales_keep_relative_accuracy(scale):
         (lambda: free.FromDensity(lambda t: 1 + 0 * t, [(-1.0, 1.0)]), "2.0"),
         (lambda: free.FromDensity(lambda t: -1 + 0 * t, [(-1.0, 1.0)]), "negative value -1 at"),
         (lambda: free.FromDensity(lambda t: t, [(1.0, -1.0)]), "low < high"),
+        (
+            lambda: free.FromDensity(lambda t: t, (-1.0, 1.0)),
+            r"support must be a list of pairs \(low, high\)",
+        ),
+        (lambda: free.FromDensity(lambda t: t, -1.0), "support must be a list of pairs"),
+        (lambda: free.FromDensity(lambda t: t, [(-1.0, 1.0)], (0.0, 1.0)), "atoms must be a list of pairs"),
     ],
 )
 def test_bad_input_names_the_argument(make, word):
