@@ -51,7 +51,7 @@ class BatchLaw(EpochLaw):
     Z is the symmetrised product of B free Marchenko-Pastur variables (ratio B aspect, variance alpha/B), with
     Sigma^(1/2) on both sides of each; `reshuffle.free` follows its fixed point, in the form of `BatchSystem`.
 
-    The parameters are those of `batch_spectrum`.
+    Its aspect, alpha, batches, covariance, budget and source are those of `batch_spectrum`.
 
     >>> law = BatchLaw(aspect=0.25, alpha=0.4, batches=4)
     >>> [(round(low, 6), round(high, 6)) for low, high in law.support]

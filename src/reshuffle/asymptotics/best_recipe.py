@@ -180,7 +180,7 @@ class BestRecipe:
 
 
 class BestRecipes(tuple[BestRecipe, ...]):
-    """The best recipe of each of several numbers of batches, in the order of the request."""
+    """The best recipe of each of several numbers of batches, in the order requested: a tuple of an iterable."""
 
     __slots__ = ()
 
