@@ -17,7 +17,7 @@ from reshuffle._uncertainty import factor, plus_minus, significant
 from reshuffle.grid import single_runs
 from reshuffle.grid.metrics import REFUSALS
 from reshuffle.planning import programs
-from reshuffle.planning.correction import Correction
+from reshuffle.planning.correction import NORMAL, Correction
 from reshuffle.planning.loo_grid import Spectrum, ridge_left_out
 from reshuffle.planning.search import EQUAL, PlannedRecipe, Search
 from reshuffle.problem import LeastSquares
@@ -48,8 +48,6 @@ _CLASSES = 20
 """Whole numbers in y, at most, that look like classes."""
 _EQUAL_ACCURACY = 0.25
 """Standard errors by which the accuracies of two recipes differ at least, on the same rows, where it matters."""
-_NORMAL = 1.96
-"""Standard errors in half of a 95% interval."""
 _FEW = 20
 """Rows below which little is known of the test error."""
 _HEAVY = 6.0
@@ -109,6 +107,8 @@ class HoldoutCheck(Displayed):
     of_outputs : (t,)
         Of the mean iterate, for each output.
     rows : int
+    accuracy : float
+        Share of the rows that the run tells right, for y of classes; nan otherwise.
     """
 
     _shown = (
@@ -122,6 +122,7 @@ class HoldoutCheck(Displayed):
     single_run: float
     of_outputs: FloatArray
     rows: int
+    accuracy: float = math.nan
 
     @property
     def deviations(self) -> float:
@@ -238,7 +239,7 @@ class Plan(Displayed):
     @property
     def standard_error(self) -> float:
         """Standard error of the test error: 1.96 of it are half of the interval, about."""
-        return self.test_error * self.correction.half_width / _NORMAL
+        return self.test_error * self.correction.half_width / NORMAL
 
     @property
     def naive_test_error(self) -> float:
@@ -412,29 +413,32 @@ class Plan(Displayed):
         >>> plan.check_on(problem.X[200:], problem.y[200:]).agrees
         True
         """
-        if self.classes is not None:
-            y = Classes.known(self.classes, y).targets
-        new, run = LeastSquares(X, y), self.run
+        known = None if self.classes is None else Classes.known(self.classes, y)
+        new, run = LeastSquares(X, y if known is None else known.targets), self.run
         responses = new.y if new.y.ndim == 2 else new.y[:, np.newaxis]
 
-        def squares(parameters: FloatArray) -> FloatArray:
-            """Squared residuals (m, t) of parameters (p,) or (p, t) of the standardized problem."""
+        def predicted(parameters: FloatArray) -> FloatArray:
+            """Predictions (m, t) of parameters (p,) or (p, t) of the standardized problem."""
             coefficients, intercept = self.standardizer.coefficients(parameters)
-            predicted = new.X @ coefficients + intercept
-            return np.asarray(np.square(responses - predicted.reshape(responses.shape)))
+            return np.asarray(new.X @ coefficients + intercept).reshape(responses.shape)
 
-        found, when = squares(run.iterate(self.best.epochs)), np.asarray(float(self.best.epochs))
+        when = np.asarray(float(self.best.epochs))
+        found = np.square(responses - predicted(run.iterate(self.best.epochs)))
         seed = _arrays.whole_number("seed", seed, 0)
-        single = single_run(run.problem, run.scheme, run.recipe, run.start, when, seed)
+        single = predicted(single_run(run.problem, run.scheme, run.recipe, run.start, when, seed))
+        accuracy = math.nan
+        if known is not None:
+            accuracy = float(np.mean(known.decide(single.reshape(new.y.shape)) == known.names[known.numbers]))
         rows = found.mean(axis=1)
         return HoldoutCheck(
             predicted=self.test_error,
             predicted_error=self.standard_error,
             found=float(rows.mean()),
             found_error=float(rows.std(ddof=1) / np.sqrt(new.n)) if new.n > 1 else np.inf,
-            single_run=float(squares(single).mean()),
+            single_run=float(np.square(responses - single).mean()),
             of_outputs=found.mean(axis=0),
             rows=new.n,
+            accuracy=accuracy,
         )
 
     def to_torch(self, reading: str = "", *, loss: str = "squares") -> str:
