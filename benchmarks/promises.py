@@ -1,12 +1,16 @@
 """The test error that a plan promises, beside the one on fresh rows: bias, and coverage of its 95% interval.
 
 python -m benchmarks.promises [--problems 1020] [--splits 30] [--jobs 2]
+python -m benchmarks.promises --explain 200
 
 Problems are drawn: n rows from 8 to 300, evenly in the logarithm, columns from n / 20 to 2 n, three signal-to-noise
 ratios, columns alike or correlated, of equal or decaying variance, in units of their own. The truth is the error on
 4,000 fresh rows. Data sets are split: n rows to plan with, all others are the truth. Both are for a single run of
 the recommended recipe: the mean over its orders plus the spread. The bias is the geometric mean of promise over
 truth, less one; in brackets that of the estimate of the recipe before it is corrected for the choice.
+
+With --explain, so many runs of each of 36 recipes are trained honestly, and `explain` is asked of each: the shares
+of probabilities below 0.05 and 0.01 should be as large.
 """
 
 import argparse
@@ -16,6 +20,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 
 import numpy as np
 from sklearn import datasets, preprocessing
@@ -23,6 +28,7 @@ from sklearn import datasets, preprocessing
 import reshuffle as rs
 from reshuffle._linalg import one_thread
 from reshuffle._progress import track
+from reshuffle.simulation import simulated_states
 
 KINDS = ("Gaussian", "t5 rows", "t3 noise", "one-hot", "outlier rows", "binary y")
 FRESH = 4000
@@ -134,12 +140,39 @@ def line(name: str, sizes: str, found: Sequence[Outcome]) -> str:
     )
 
 
+def honest(runs: int) -> None:
+    """Print how often `explain` finds honest runs improbable."""
+    problems = {"Gaussian, 100 x 10": rs.gaussian(100, 10, noise=1.0, seed=0)}
+    for name in ("diabetes", "breast cancer"):
+        X, y = (preprocessing.scale(part) for part in data_set(name))
+        problems[name] = rs.LeastSquares(X, y)
+    print(f"{runs} runs each\n{'':20} momentum  batch size  epochs  below 0.05  below 0.01")
+    every = []
+    for name, momentum, size, epochs in product(problems, (0.0, 0.9), (4, 16, 64), (3, 30)):
+        problem, scheme = problems[name], rs.SampleReshuffling(batch_size=size)
+        step = 0.1 * (1 - momentum) * min(1, size / 16) * problem.n / np.linalg.norm(problem.X, 2) ** 2
+        run = rs.descend(problem, scheme, step, momentum=momentum)
+        when, seed = np.array([float(epochs)]), size + epochs
+        made = simulated_states(problem, scheme, run.recipe, run.start, when, runs, seed, np.copy)
+        fits = made.reshape(runs, -1)[:, : problem.p]
+        found = [rs.explain(problem.X, problem.y, fit, run, epochs=epochs).spread.probability for fit in fits]
+        every += found
+        shares = "".join(f"{np.mean(np.less(found, level)):>12.1%}" for level in (0.05, 0.01))
+        print(f"{name:20} {momentum:>8g} {size:>11} {epochs:>7}{shares}", flush=True)
+    shares = "".join(f"{np.mean(np.less(every, level)):>12.2%}" for level in (0.05, 0.01))
+    print(f"{'all':20} {len(every):>28}{shares}")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for name, default in (("problems", 1020), ("splits", 30), ("jobs", 2), ("seed", 20_000)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--explain", type=int, metavar="RUNS", help="ask explain of honest runs")
     given = parser.parse_args(arguments)
+    if given.explain:
+        honest(given.explain)
+        return
     each = -(-given.problems // len(KINDS))
     tasks = [(kind, 0, given.seed + seed) for kind in KINDS for seed in range(each)]
     tasks += [(name, n, seed) for name, sizes in SETS.items() for n in sizes for seed in range(given.splits)]
