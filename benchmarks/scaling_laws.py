@@ -219,8 +219,8 @@ def reuse() -> Table:
     epochs = np.array([1, 2, 4, 8, 16, 64, 256])
     made = table("E(K, N), Sigma = I, noise 0.5", "N / p", "how", *(f"K = {count}" for count in epochs))
     for ratio in (2, 4, 8, 16, 32):
-        found = asymptotics.effective_reuse(1 / ratio, epochs, noise=0.5)
-        made.add_row(str(ratio), "with replacement, limit", *(f"{value:.2f}" for value in found.reuse))
+        values = _replaced_reuse(1 / ratio, epochs, noise=0.5)
+        made.add_row(str(ratio), "with replacement, limit", *(f"{value:.2f}" for value in values))
     for ratio in (4, 16):
         values = [_reshuffled_reuse(ratio, int(count)) for count in epochs[:5]]
         made.add_row(
@@ -229,10 +229,32 @@ def reuse() -> Table:
     return made
 
 
+def _replaced_reuse(aspect: float, epochs: FloatArray, noise: float) -> list[float]:
+    """E(K, N) of batches drawn with replacement, p/N -> aspect, each with the best of 200 constant steps."""
+    critical = asymptotics.replacement_curve(aspect, 1.0).stability.critical_alpha
+    curves = [
+        asymptotics.replacement_curve(aspect, alpha, noise=noise)
+        for alpha in critical * np.geomspace(1e-4, 0.98, 200)
+    ]
+    risks = np.min([curve.expected_risk(epochs).total for curve in curves], axis=0)
+    return [aspect * _one_pass_time(float(risk), noise) for risk in risks]
+
+
+def _one_pass_time(risk: float, noise: float) -> float:
+    """Fresh rows per feature that one pass needs for a risk, Sigma = I and p -> infinity, with the best step.
+
+    One pass over t p rows with the step theta m/p has R = L + (1 - L) exp(-theta (2 - theta) t), L = noise^2
+    theta/(2 - theta); it is solved for t, and the least t of many theta taken.
+    """
+    theta = np.geomspace(1e-9, 1.0, 20_001)
+    limit = noise**2 * theta / (2 - theta)
+    reached = limit < risk
+    times = np.log((1 - limit[reached]) / (risk - limit[reached])) / (theta * (2 - theta))[reached]
+    return max(float(times.min()), 0.0)
+
+
 def _reshuffled_reuse(ratio: int, epochs: int, p: int = 40, runs: int = 40) -> float:
     """The same for reshuffled single rows, trained: the best of several steps, on as many data sets as runs."""
-    from reshuffle.asymptotics.replacement import one_pass_time
-
     rng, n = np.random.default_rng(0), ratio * p
     X, noise = rng.standard_normal((runs, n, p)), 0.5 * rng.standard_normal((runs, n))
     starts = rng.standard_normal((runs, p))
@@ -248,7 +270,7 @@ def _reshuffled_reuse(ratio: int, epochs: int, p: int = 40, runs: int = 40) -> f
             residual = np.einsum("trj,rj->tr", errors, x) - eps
             errors -= thetas[:, np.newaxis, np.newaxis] / p * residual[:, :, np.newaxis] * x
     risks = (errors**2).sum(axis=2).mean(axis=1)
-    return one_pass_time(float(risks.min()), 0.5, 1.0) / ratio
+    return _one_pass_time(float(risks.min()), 0.5) / ratio
 
 
 def main() -> None:

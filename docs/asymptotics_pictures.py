@@ -30,7 +30,7 @@ def spectra():
     rows = figure.subplots(2, len(BATCHES), sharey="row")
     for row, (aspect, alpha, n) in zip(rows, ((0.25, 0.4, 2400), (1.5, 0.2, 600)), strict=True):
         problem = rs.gaussian(n, round(aspect * n), seed=0)
-        full = asymptotics.marchenko_pastur(aspect, alpha)
+        full = asymptotics.batch_spectrum(aspect, alpha, 1)
         end = 1.02 * full.support[0][1]
         for ax, batches in zip(row, BATCHES, strict=True):
             run = rs.descend(problem, rs.RandomReshuffling(batches=batches), alpha=alpha)
@@ -133,7 +133,7 @@ def _price_of_others(ax):
     spectra = {
         "power law j^-1/2": np.asarray(asymptotics.PowerLaw(0.5, 20)),
         "Toeplitz 0.5": asymptotics.toeplitz(0.5, 20),
-        "one spike of 5": asymptotics.spiked([5.0], 20),
+        "one spike of 5": np.array([5.0, *19 * [1.0]]),
     }
     for (label, spectrum), style in zip(spectra.items(), ("-", "--", ":"), strict=True):
         sigma = spectrum / spectrum.mean()

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from importlib.metadata import files
 from pathlib import Path
 
 import reshuffle
@@ -34,8 +35,9 @@ myst_enable_extensions = ["dollarmath"]
 myst_fence_as_directive = ["math"]
 myst_heading_anchors = 3
 
-# Everything is read from this site, without a network: formulas by the one file of MathJax that needs no fonts.
-mathjax_path = "mathjax/tex-svg.js"
+# The site needs no network: its formulas take the one file of MathJax without fonts, from a package of Python.
+mathjax = next(file for file in files("sphinx-mathjax-offline") or [] if file.name == "tex-svg.js")
+mathjax_path = mathjax.name
 mathjax3_config = {"options": {"enableMenu": False}, "svg": {"fontCache": "global"}}
 
 autosummary_generate = True
@@ -65,7 +67,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "reshuffle"
 html_context = {"default_mode": "auto"}
 toc_object_entries_show_parents = "hide"
-html_static_path = ["_static"]
+html_static_path = ["_static", str(mathjax.locate())]
 html_css_files = ["site.css"]
 # A page that is opened as a file may not fetch the others for a summary.
 html_show_search_summary = False

@@ -131,7 +131,7 @@ def thin_qr(matrix: FloatArray, *, overwrite: bool = False) -> tuple[FloatArray,
 
 
 def graded_svd(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """U (m, r), s (r,) descending and V (r, r) with matrix = U diag(s) V', for m >= r.
+    """U (m, k), s (k,) descending and V (r, k) with matrix (m, r) = U diag(s) V', for k the smaller of m and r.
 
     The usual algorithm knows small singular values up to eps times the largest. Where they are small because a
     row or a column is, in other units for example, Jacobi's method has all their digits, in a few times the time.
@@ -142,6 +142,9 @@ def graded_svd(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """
     if not matrix.shape[1]:
         return matrix, np.zeros(0), np.zeros((0, 0))
+    if len(matrix) < matrix.shape[1]:
+        right, values, left = graded_svd(matrix.T)
+        return left, values, right
     left, values, right = scipy.linalg.svd(matrix, full_matrices=False, check_finite=False)
     if values[-1] >= _ANY_METHOD_IS_ACCURATE * values[0]:
         return left, values, right.T

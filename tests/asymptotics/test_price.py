@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from reshuffle.asymptotics import PowerLaw, critical_alpha, learning_curve, spiked, toeplitz
+from reshuffle.asymptotics import PowerLaw, critical_alpha, learning_curve, toeplitz
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,7 @@ from reshuffle.asymptotics import PowerLaw, critical_alpha, learning_curve, spik
         (0.25, 2, PowerLaw(1.0, 12).values()),
         (0.5, 3, np.array([0.5, 1.0, 2.0])),
         (0.4, 4, toeplitz(0.5, 8)),
-        (0.5, 2, spiked([5.0], 6)),
+        (0.5, 2, np.array([5.0, *5 * [1.0]])),
     ],
 )
 def test_the_price_for_any_sigma(aspect, batches, eigenvalues):

@@ -1,21 +1,10 @@
 """Answers of the limits that are not exact: their errors, against finer searches."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-import scipy.optimize
 from benchmarks.scaling_laws import exact_risk, least_risk
 
-from reshuffle.asymptotics import (
-    PowerLaw,
-    compute_frontier,
-    critical_batch_size,
-    effective_reuse,
-    one_pass,
-    replacement_curve,
-)
-from reshuffle.asymptotics.replacement import one_pass_time
+from reshuffle.asymptotics import PowerLaw, compute_frontier, critical_batch_size, one_pass
 
 
 @pytest.mark.parametrize(
@@ -48,19 +37,3 @@ def test_the_critical_batch_is_within_its_error_of_a_finer_search():
     assert 0 < error < 0.05 * steps
     assert risk(found.step[0], int(np.ceil(steps + error))) <= 0.3
     assert risk(found.step[0], int(np.floor(steps - error))) >= 0.3
-
-
-@pytest.mark.slow
-def test_reuse_is_within_its_error_of_the_best_alpha():
-    aspect, noise, epochs = 0.2, 0.5, 5
-    found = effective_reuse(aspect, epochs, noise=noise)
-    assert found.error_kind == "estimate"
-    assert 0 < found.error < 0.02 * found.reuse
-    curve = replacement_curve(aspect, 1.0, noise=noise)
-    best = scipy.optimize.minimize_scalar(
-        lambda alpha: float(replace(curve, alpha=alpha).expected_risk(epochs).total),
-        bounds=(0.8 * found.alpha, 1.2 * found.alpha),
-        method="bounded",
-        options={"xatol": 0.01 * float(found.alpha)},
-    )
-    assert abs(aspect * one_pass_time(best.fun, noise, 1.0) - found.reuse) < found.error

@@ -54,10 +54,3 @@ def test_a_style_sheet_of_the_site_is_read_too(tmp_path):
 
 def test_a_folder_without_pages_is_no_site(tmp_path):
     assert CHECK["main"]([str(tmp_path)]) == 1
-
-
-def test_mathjax_is_at_hand_with_its_licence():
-    settings = (ROOT / "docs/conf.py").read_text()
-    assert 'mathjax_path = "mathjax/tex-svg.js"' in settings
-    assert (ROOT / "docs/_static/mathjax/tex-svg.js").stat().st_size > 1_000_000
-    assert "Apache License" in (ROOT / "docs/_static/mathjax/LICENSE").read_text()

@@ -1,99 +1,158 @@
-"""torch.optim.SGD and DataLoader against the exact answers."""
+"""torch.optim.SGD, DataLoader and AveragedModel against the exact answers."""
 
 import numpy as np
 import pytest
+from torch.optim import lr_scheduler as lr
 
 import reshuffle as rs
-from tests.interop.training import agree, batch_loader, loader, problem, torch_runs
+from tests.interop.training import agree, both, problem, spread_agrees
+from tests.looped import for_all, pairwise
 
-LR, EPOCHS = 0.03, 3
-"""The step of our convention is twice the learning rate, since MSELoss has no factor 1/2."""
+BOTH = {"momentum": 0.6, "weight_decay": 0.1}
+NESTEROV = {"momentum": 0.6, "nesterov": True}
+IN_ORDER = [
+    *(
+        (problem(n, 6), size, {"cut": {"drop_last": drop}, **recipe})
+        for (n, size), drop, recipe in pairwise(
+            [(12, 4), (14, 4), (5, 5)], [False, True], [{}, {"momentum": 0.7}, {"weight_decay": 0.2}, BOTH]
+        )
+    ),
+    *((problem(n, p), 4, {**NESTEROV, **more}) for n, p in [(14, 6), (5, 9)] for more in ({}, BOTH)),
+    *(
+        (problem(n, p, intercept=True), 4, {"weight_decay": 0.8, "unpenalized": [-1], **momentum})
+        for (n, p), momentum in pairwise([(14, 5), (6, 9)], [{}, {"momentum": 0.6}, NESTEROV])
+    ),
+    # The buffer of momentum is handed on from stage to stage, and so is the count of a schedule.
+    (problem(14, 6), [(3, 2), (2, 5)], {**BOTH, "epochs": 5}),
+    (problem(5, 9), [(3, 2), (2, 5)], {**BOTH, "epochs": 5}),
+    (
+        problem(14, 6),
+        [(2, 4), (2, 7)],
+        {
+            "momentum": 0.5,
+            "epochs": 4,
+            "scheduler": lambda optimizer: lr.ExponentialLR(optimizer, 0.9),
+            "per": "visit",
+            "step": rs.schedules.ExponentialDecay(0.06, 0.9, per="visit"),
+        },
+    ),
+]
 
 
-def load(**arguments):
-    return lambda data, seed: loader(data, seed, **arguments)
+@for_all("least_squares, size, recipe", IN_ORDER)
+def test_without_shuffling_it_is_cyclic_to_the_last_digit(least_squares, size, recipe):
+    recipe = {"epochs": 3, "lr": 0.03, **recipe}
+    ends, run = both(least_squares, "order", size, **recipe)
+    np.testing.assert_allclose(ends[0], run.iterate(recipe["epochs"]), rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("drop_last", [False, True])
-@pytest.mark.parametrize(("n", "batch_size"), [(12, 4), (14, 4), (5, 5)])
-@pytest.mark.parametrize(("momentum", "weight_decay"), [(0.0, 0.0), (0.7, 0.0), (0.0, 0.2), (0.6, 0.1)])
-def test_without_shuffling_it_is_cyclic_to_the_last_digit(n, batch_size, drop_last, momentum, weight_decay):
-    least_squares = problem(n, 6)
-    ends = torch_runs(
-        least_squares,
-        load(batch_size=batch_size, shuffle=False, drop_last=drop_last),
-        epochs=EPOCHS, runs=1, lr=LR, momentum=momentum, weight_decay=weight_decay,
-    )  # fmt: skip
-    scheme = rs.Cyclic(batch_size=batch_size, drop_last=drop_last)
-    run = rs.descend(least_squares, scheme, step=2 * LR, momentum=momentum, penalty=weight_decay / 2)
-    np.testing.assert_allclose(ends[0], run.iterate(EPOCHS), rtol=0, atol=1e-13)
+MORE = {"momentum": 0.6, "weight_decay": 0.2, "lr": 0.1}
+CYCLE = {
+    "scheduler": lambda optimizer: lr.OneCycleLR(optimizer, 0.2, total_steps=9, cycle_momentum=False),
+    "per": "visit",
+    "step": rs.schedules.OneCycle(0.4, total=9, per="visit"),
+    "momentum": 0.3,
+    "lr": 0.2,
+    "runs": 200,
+}
+SHUFFLED = {
+    "batches": ((12, 4), "batches", 3, {"lr": 0.1}),
+    "short last batch": ((11, 4), "batches", 3, {"lr": 0.1, "momentum": 0.7}),
+    "batches, momentum and decay": ((12, 4), "batches", 3, MORE),
+    "batches, Nesterov": ((12, 4), "batches", 3, {**MORE, "nesterov": True}),
+    "batches, a group without decay": (
+        (12, 3),
+        "batches",
+        3,
+        {**MORE, "weight_decay": 0.6, "unpenalized": [-1]},
+    ),
+    "batches, a schedule": (
+        (12, 4),
+        "batches",
+        4,
+        {
+            "lr": 0.15,
+            "scheduler": lambda optimizer: lr.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch)),
+            "step": lambda epoch: 0.3 / (1 + epoch),
+        },
+    ),
+    "batches, one cycle": ((10, 3), "batches", 4, CYCLE),
+    "stages of batches": ((12, 4), "batches", [(2, 3), (2, 6)], {**MORE, "epochs": 4, "runs": 200}),
+    "samples": ((9, 3), "samples", 3, {"lr": 0.15, "runs": 400}),
+    "samples, the last dropped": (
+        (10, 3),
+        "samples",
+        4,
+        {"lr": 0.15, "runs": 400, "cut": {"drop_last": True}},
+    ),
+    "samples, Nesterov": ((10, 3), "samples", 4, {"lr": 0.1, "momentum": 0.5, "nesterov": True, "runs": 200}),
+    "samples, one cycle": ((10, 3), "samples", 4, CYCLE),
+    "stages of samples": ((20, 3), "samples", [(2, 4), (1, 10)], {"lr": 0.1, "runs": 200, "rtol": 0.05}),
+}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("drop_last", [False, True])
-@pytest.mark.parametrize(("n", "batch_size"), [(9, 3), (10, 4)])
-def test_shuffling_samples(n, batch_size, drop_last):
-    least_squares = problem(n, 3)
-    ends = torch_runs(
-        least_squares,
-        load(batch_size=batch_size, shuffle=True, drop_last=drop_last),
-        epochs=EPOCHS, runs=400, lr=0.15,
-    )  # fmt: skip
-    scheme = rs.SampleReshuffling(batch_size=batch_size, drop_last=drop_last)
-    risks, expected = agree(least_squares, ends, rs.descend(least_squares, scheme, step=0.3), EPOCHS)
+@pytest.mark.parametrize("name", SHUFFLED)
+def test_shuffling(name):
+    shape, kind, size, recipe = SHUFFLED[name]
+    least_squares = problem(*shape, intercept="unpenalized" in recipe)
+    recipe = {"epochs": 3, "runs": 300, **recipe}
+    ends, run = both(least_squares, kind, size, **recipe)
+    risks, expected = agree(least_squares, ends, run, recipe["epochs"])
     # The agreement would mean little if runs did not differ.
     assert float(expected.spread) > 1e-3
     assert risks.std() > 1e-3
 
 
+@pytest.mark.parametrize(
+    ("kind", "recipe"),
+    [
+        *((kind, recipe) for kind in ("batches", "samples", "replacement") for recipe in ({}, MORE)),
+        ("subsets", {}),
+    ],
+)
+def test_runs_and_their_predictions_spread_as_in_torch(kind, recipe):
+    least_squares = problem(12 if kind == "subsets" else 11, 3)
+    ends, run = both(least_squares, kind, 4, epochs=3, runs=200, **{**recipe, "lr": 0.08})
+    agree(least_squares, ends, run, 3)
+    spread_agrees(least_squares, ends, run, 3, np.random.default_rng(1).standard_normal((5, 3)))
+
+
+AVERAGES = [
+    rs.EMA(0.7),
+    rs.EMA(0.9, per="visit"),
+    rs.TailAverage(start=1),
+    rs.TailAverage(start=2, per="visit"),
+]
+
+
+@for_all("average, recipe", [(average, recipe) for average in AVERAGES for recipe in ({}, BOTH)])
+def test_averages_without_shuffling(average, recipe):
+    ends, run = both(problem(14, 6), "order", 4, epochs=4, lr=0.03, average=average, **recipe)
+    np.testing.assert_allclose(ends[0], run.iterate(4), rtol=0, atol=1e-12)
+
+
+@for_all("average", AVERAGES[:2])
+def test_an_average_that_copies_its_first_iterate_differs_by_what_is_left_of_the_first_step(average):
+    least_squares = problem(14, 6)
+    (end,), run = both(least_squares, "order", 4, epochs=4, lr=0.03, average=average, copies_start=False)
+    first, updates = rs.descend(least_squares, rs.Cyclic(batch_size=4), step=0.06).iterate(1), 4
+    if average.per == "visit":
+        first, updates = 0.06 * least_squares.X[:4].T @ least_squares.y[:4] / 4, 16
+    np.testing.assert_allclose(end - run.iterate(4), average.decay**updates * first, rtol=0, atol=1e-12)
+
+
 @pytest.mark.slow
-def test_shuffling_samples_with_momentum_and_weight_decay():
-    least_squares = problem(10, 3)
-    ends = torch_runs(
-        least_squares,
-        load(batch_size=4, shuffle=True),
-        epochs=EPOCHS, runs=300, lr=0.1, momentum=0.5, weight_decay=0.2,
-    )  # fmt: skip
-    scheme = rs.SampleReshuffling(batch_size=4)
-    run = rs.descend(least_squares, scheme, step=0.2, momentum=0.5, penalty=0.1)
-    agree(least_squares, ends, run, EPOCHS)
-
-
-@pytest.mark.parametrize(("n", "batch_size"), [(12, 3), (11, 3)])
-@pytest.mark.parametrize(("momentum", "weight_decay"), [(0.0, 0.0), (0.7, 0.0), (0.6, 0.2)])
-def test_shuffling_batches_of_a_fixed_partition(n, batch_size, momentum, weight_decay):
-    least_squares = problem(n, 4)
-    ends = torch_runs(
-        least_squares,
-        lambda data, seed: batch_loader(data, seed, batch_size=batch_size),
-        epochs=EPOCHS, runs=300, lr=0.1, momentum=momentum, weight_decay=weight_decay,
-    )  # fmt: skip
-    run = rs.descend(
-        least_squares,
-        rs.RandomReshuffling(batch_size=batch_size),
-        step=0.2,
-        momentum=momentum,
-        penalty=weight_decay / 2,
-    )
-    _, expected = agree(least_squares, ends, run, EPOCHS)
-    assert float(expected.spread) > 1e-3
-
-
-def test_sampling_with_replacement():
-    least_squares = problem(10, 3)
-    ends = torch_runs(
-        least_squares, load(batch_size=4, shuffle=None, replacement=True), epochs=EPOCHS, runs=400, lr=0.05
-    )
-    run = rs.descend(least_squares, rs.SampleWithReplacement(batch_size=4), step=0.1)
-    agree(least_squares, ends, run, EPOCHS)
-
-
-def test_a_learning_rate_scheduler():
-    least_squares = problem(12, 4)
-    ends = torch_runs(
-        least_squares,
-        lambda data, seed: batch_loader(data, seed, batch_size=4),
-        epochs=EPOCHS, runs=300, lr=0.15, schedule=lambda epoch: 1 / (1 + epoch),
-    )  # fmt: skip
-    run = rs.descend(least_squares, rs.RandomReshuffling(batch_size=4), step=lambda epoch: 0.3 / (1 + epoch))
-    agree(least_squares, ends, run, EPOCHS)
+@pytest.mark.parametrize("average", AVERAGES, ids=repr)
+@pytest.mark.parametrize(
+    ("shape", "kind", "size", "recipe"),
+    [
+        ((12, 4), "batches", 3, {"lr": 0.1, "momentum": 0.5, "weight_decay": 0.2}),
+        ((10, 3), "samples", 4, {"lr": 0.15, "rtol": 1e-3}),
+    ],
+    ids=["batches", "samples"],
+)
+def test_averages_of_shuffled_runs(average, shape, kind, size, recipe):
+    least_squares = problem(*shape)
+    ends, run = both(least_squares, kind, size, epochs=4, runs=200, average=average, **recipe)
+    _, expected = agree(least_squares, ends, run, 4)
+    assert float(expected.spread) > 1e-4

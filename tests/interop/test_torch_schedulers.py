@@ -1,20 +1,20 @@
 """Every schedule against the scheduler of torch that it stands for: value by value, and in real training."""
 
 import numpy as np
-import pytest
 import torch
 from torch.optim import lr_scheduler as lr
 
 import reshuffle as rs
-from tests.interop.training import in_order, problem, torch_runs
+from tests.interop.training import both, problem
+from tests.looped import for_all
 
 S = rs.schedules
 BASE = 0.06
 """torch's learning rate: ours is twice that, since MSELoss has no factor 1/2."""
 
 
-def sequence(optimizer, parts, milestones):
-    return lr.SequentialLR(optimizer, [part(optimizer) for part in parts], milestones)
+def sequence(*parts, at):
+    return lambda o: lr.SequentialLR(o, [made(o, *settings) for made, *settings in parts], at)
 
 
 PAIRS = {
@@ -49,31 +49,15 @@ PAIRS = {
     ),
     "warm-up, stable, decay": (
         S.WarmupStableDecay(2 * BASE, total=30, warmup=5, decay=8, start=0.1, end=0.05),
-        lambda o: sequence(
-            o,
-            [
-                lambda o: lr.LinearLR(o, 0.1, 1.0, 5),
-                lambda o: lr.ConstantLR(o, 1.0, 17),
-                lambda o: lr.LinearLR(o, 1.0, 0.05, 8),
-            ],
-            [5, 22],
-        ),
+        sequence((lr.LinearLR, 0.1, 1.0, 5), (lr.ConstantLR, 1.0, 17), (lr.LinearLR, 1.0, 0.05, 8), at=[5, 22]),
     ),
     "warm-up, stable, cosine": (
         S.WarmupStableDecay(2 * BASE, total=40, warmup=5, decay=20, start=0.25, shape="cosine"),
-        lambda o: sequence(
-            o,
-            [
-                lambda o: lr.LinearLR(o, 0.25, 1.0, 5),
-                lambda o: lr.ConstantLR(o, 1.0, 15),
-                lambda o: lr.CosineAnnealingLR(o, 20),
-            ],
-            [5, 20],
-        ),
+        sequence((lr.LinearLR, 0.25, 1.0, 5), (lr.ConstantLR, 1.0, 15), (lr.CosineAnnealingLR, 20), at=[5, 20]),
     ),
     "joined": (
         S.Joined([S.LinearWarmup(2 * BASE, 6, 0.5), S.StepDecay(2 * BASE, 4, 0.3)], at=[6]),
-        lambda o: sequence(o, [lambda o: lr.LinearLR(o, 0.5, 1.0, 6), lambda o: lr.StepLR(o, 4, 0.3)], [6]),
+        sequence((lr.LinearLR, 0.5, 1.0, 6), (lr.StepLR, 4, 0.3), at=[6]),
     ),
 }  # fmt: skip
 
@@ -86,7 +70,7 @@ def per_visit(schedule):
     return type(schedule)(**given | {"per": "visit"})
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@for_all("name", PAIRS)
 def test_value_by_value(name):
     schedule, scheduler = PAIRS[name]
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=BASE)
@@ -100,20 +84,15 @@ def test_value_by_value(name):
     assert len(set(np.round(ours, 12))) > 1
 
 
-@pytest.mark.parametrize("per", ["epoch", "visit"])
-@pytest.mark.parametrize("name", PAIRS)
+@for_all("name, per", [(name, per) for name in PAIRS for per in ("epoch", "visit")])
 def test_in_training_without_shuffling(name, per):
     schedule, scheduler = PAIRS[name]
-    least_squares, epochs = problem(14, 6), 9
-    recipe = {"momentum": 0.6, "nesterov": name == "joined"}
-    ends = torch_runs(
-        least_squares, in_order(4),
-        epochs=epochs, runs=1, lr=BASE, weight_decay=0.1, scheduler=scheduler, per=per, **recipe,
-    )  # fmt: skip
     step = schedule if per == "epoch" else per_visit(schedule)
-    run = rs.descend(least_squares, rs.Cyclic(batch_size=4), step=step, penalty=0.05, **recipe)
-    np.testing.assert_allclose(ends[0], run.iterate(epochs), rtol=0, atol=1e-12)
-    simulated = rs.simulate(
-        least_squares, rs.Cyclic(batch_size=4), step=step, penalty=0.05, epochs=epochs, runs=4, **recipe
-    )
+    recipe = {"momentum": 0.6, "nesterov": name == "joined"}
+    ends, run = both(
+        problem(14, 6), "order", 4,
+        epochs=9, lr=BASE, step=step, weight_decay=0.1, scheduler=scheduler, per=per, **recipe,
+    )  # fmt: skip
+    np.testing.assert_allclose(ends[0], run.iterate(9), rtol=0, atol=1e-12)
+    simulated = rs.simulate(run.problem, run.scheme, step=step, penalty=0.05, epochs=9, runs=4, **recipe)
     np.testing.assert_allclose(ends[0], simulated.iterate.mean, rtol=0, atol=1e-12)

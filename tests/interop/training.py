@@ -1,11 +1,13 @@
 """Many seeded runs of real torch and scikit-learn, and how far their means are from exact answers."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
 import reshuffle as rs
@@ -24,7 +26,7 @@ def problem(n, p, *, seed=0, noise=0.5, intercept=False):
     return rs.LeastSquares(X, y, beta_star=beta_star, noise=noise)
 
 
-def loader(data, seed, *, batch_size, shuffle, drop_last=False, replacement=False):
+def loader(data, seed, *, batch_size, shuffle=False, drop_last=False, replacement=False):
     """A DataLoader with a generator of its own."""
     generator = torch.Generator().manual_seed(seed)
     arguments = {"batch_size": batch_size, "drop_last": drop_last, "generator": generator}
@@ -40,59 +42,113 @@ def batch_loader(data, seed, *, batch_size):
     return DataLoader(whole, batch_size=None, shuffle=True, generator=torch.Generator().manual_seed(seed))
 
 
-def in_order(batch_size):
-    """Makes a DataLoader that does not shuffle."""
-    return lambda data, seed: loader(data, seed, batch_size=batch_size, shuffle=False)
+class OneAfterTheOther:
+    """An iterable that is another DataLoader in later epochs."""
+
+    def __init__(self, stages):
+        self._loaders = iter([batches for epochs, batches in stages for _ in range(epochs)])
+
+    def __iter__(self):
+        return iter(next(self._loaders))
 
 
-def torch_runs(
-    least_squares,
-    make_loader,
-    *,
-    epochs,
-    runs,
-    lr,
-    momentum=0.0,
-    weight_decay=0.0,
-    nesterov=False,
-    schedule=None,
-    scheduler=None,
-    per="epoch",
-    unpenalized=(),
-):
-    """The parameters (runs, p) that torch.optim.SGD ends with; its MSELoss has no factor 1/2.
+class Subsets(torch.utils.data.Sampler):
+    """Batches of distinct rows, drawn afresh for every step, as a batch sampler of torch."""
 
-    `schedule` is the function of a LambdaLR, `scheduler` makes any other; they are stepped after every epoch, or
-    after every batch. The parameters of `unpenalized` columns are a group of their own, without weight decay.
+    def __init__(self, n, size, seed):
+        self.n, self.size, self.generator = n, size, torch.Generator().manual_seed(seed)
+
+    def __iter__(self):
+        for _ in range(self.n // self.size):
+            yield torch.randperm(self.n, generator=self.generator)[: self.size].tolist()
+
+
+LOADERS = {
+    "order": (loader, rs.Cyclic),
+    "batches": (batch_loader, rs.RandomReshuffling),
+    "samples": (partial(loader, shuffle=True), rs.SampleReshuffling),
+    "replacement": (partial(loader, shuffle=None, replacement=True), rs.SampleWithReplacement),
+    "subsets": (
+        lambda data, seed, batch_size: DataLoader(data, batch_sampler=Subsets(len(data), batch_size, seed)),
+        rs.SampleSubsets,
+    ),
+}
+"""What makes a DataLoader from data and a seed, and the scheme that it stands for."""
+
+
+def visits(kind, size, **cut):
+    """A maker of DataLoaders and its scheme; `size` is that of a batch, or a list of (epochs, size) of stages."""
+    make, scheme = LOADERS[kind]
+    if isinstance(size, int):
+        return partial(make, batch_size=size, **cut), scheme(batch_size=size, **cut)
+
+    def staged(data, seed):
+        every = enumerate(size)
+        return OneAfterTheOther(
+            [(epochs, make(data, seed + 1000 * k, batch_size=one)) for k, (epochs, one) in every]
+        )
+
+    return staged, rs.Stages([(epochs, scheme(batch_size=one)) for epochs, one in size])
+
+
+def torch_runs(least_squares, make_loader, *, epochs, runs, lr, scheduler=None, per="epoch", unpenalized=(),
+               average=None, copies_start=True, **settings):  # fmt: skip
+    """The parameters (runs, p) that torch.optim.SGD ends with, or those of its AveragedModel.
+
+    `scheduler` is stepped after every epoch, or after every batch. The parameters of `unpenalized` columns are a
+    group of their own, without weight decay. A moving average begins at the start where `copies_start`.
     """
     data = TensorDataset(torch.tensor(least_squares.X), torch.tensor(least_squares.y))
-    if schedule:
-        scheduler = lambda optimizer: torch.optim.lr_scheduler.LambdaLR(optimizer, schedule)  # noqa: E731
-    free = list(unpenalized)
+    free = [column % least_squares.p for column in unpenalized]
     others = [column for column in range(least_squares.p) if column not in free]
-    weights, bias = (
-        torch.zeros((runs, len(columns)), dtype=torch.float64, requires_grad=True)
-        for columns in (others, free)
+    model = torch.nn.ParameterList(
+        [torch.zeros((runs, len(columns)), dtype=torch.float64) for columns in (others, free)]
     )
-    groups = [{"params": [weights]}, {"params": [bias], "weight_decay": 0.0}]
-    optimizer = torch.optim.SGD(
-        groups, lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov
-    )
+    groups = [{"params": [model[0]]}, {"params": [model[1]], "weight_decay": 0.0}]
+    optimizer = torch.optim.SGD(groups, lr=lr, **settings)
     changing = scheduler and scheduler(optimizer)
+    moving = isinstance(average, rs.EMA)
+    averaged = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(average.decay) if moving else None)
+    if moving and copies_start:
+        averaged.update_parameters(model)
     loaders = [make_loader(data, seed) for seed in range(runs)]
-    for _ in range(epochs):
-        for features, responses, counts in side_by_side(loaders):
+    for epoch in range(epochs):
+        counts = average and (moving or epoch >= average.start)
+        for features, responses, sizes in side_by_side(loaders):
             optimizer.zero_grad()
-            predicted = features[..., others] @ weights[..., None] + features[..., free] @ bias[..., None]
-            losses(predicted[..., 0], responses, counts).backward()
+            predicted = (
+                features[..., others] @ model[0][..., None] + features[..., free] @ model[1][..., None]
+            )
+            losses(predicted[..., 0], responses, sizes).backward()
             optimizer.step()
             if changing and per == "visit":
                 changing.step()
+            if counts and average.per == "visit":
+                averaged.update_parameters(model)
         if changing and per == "epoch":
             changing.step()
+        if counts and average.per == "epoch":
+            averaged.update_parameters(model)
     ends = np.zeros((runs, least_squares.p))
-    ends[:, others], ends[:, free] = weights.detach().numpy(), bias.detach().numpy()
+    for columns, found in zip((others, free), averaged.module if average else model, strict=True):
+        ends[:, columns] = found.detach().numpy()
     return ends
+
+
+def both(least_squares, kind, size, *, epochs, lr, runs=1, step=None, cut=(), rtol=None, **settings):
+    """Ends of torch and the run of ours; steps are twice the learning rate, since MSELoss has no factor 1/2."""
+    make_loader, scheme = visits(kind, size, **dict(cut))
+    ends = torch_runs(least_squares, make_loader, epochs=epochs, runs=runs, lr=lr, **settings)
+    ours = {
+        name: settings[name]
+        for name in ("momentum", "nesterov", "unpenalized", "average")
+        if name in settings
+    }
+    ours |= {} if rtol is None else {"rtol": rtol}
+    penalty = settings.get("weight_decay", 0.0) / 2
+    return ends, rs.descend(
+        least_squares, scheme, step=2 * lr if step is None else step, penalty=penalty, **ours
+    )
 
 
 def side_by_side(loaders):
@@ -152,7 +208,7 @@ def agree(least_squares, ends, run, epochs):
     exact = run.iterate(epochs)
     error = ends.std(axis=0, ddof=1) / np.sqrt(count)
     # Rounding, and what an answer that is not exact says of itself.
-    slack = 1e-10 + getattr(run, "iterate_error", lambda when: 0.0)(epochs)
+    slack = 1e-10 + run.iterate_error(epochs)
     assert (np.abs(ends.mean(axis=0) - exact) <= 4 * error + slack).all()
     expected = run.expected_risk(epochs, given_responses=True)
     risks = np.square(ends - least_squares.beta_star).sum(axis=1)

@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 
 from reshuffle import asymptotics, free
-from reshuffle.page.answers import Answer, Axis, Chart, Series, refusal
+from reshuffle.page.answers import Axis, Chart, ChartSeries, TabAnswer, refusal
 from reshuffle.page.app import application
 from tests.page import chromium
 
@@ -186,8 +186,8 @@ class Scripted:
     async def ask(self, tab, stage, values, upload):
         if stage == 0:
             x, y = Axis("epochs", "epoch"), Axis("risk", "risk")
-            chart = Chart("risk", "Risk", "1 to 2", x, y, [Series("total", "total", [1, 2], [1, 2])])
-            return Answer("The first answer.", "first", charts=[chart], is_final=False)
+            chart = Chart("risk", "Risk", "1 to 2", x, y, [ChartSeries("total", "total", [1, 2], [1, 2])])
+            return TabAnswer("The first answer.", "first", charts=[chart], is_final=False)
         if self.late is not None:
             return self.late
         self.begun.set()

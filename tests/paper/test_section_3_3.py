@@ -36,7 +36,7 @@ def test_the_proof_of_fixedp_Z_limit_counts_the_words_of_distinct_batches():
     batches, step, value = 4, 0.3, 0.8
     # With every W_b equal to a number, the mean over orders is the polynomial.
     mean = np.mean([np.prod([1 - step * value for _ in order]) for order in permutations(range(batches))])
-    found = asymptotics.shrinkage(batches, batches * step).polynomial(value)
+    found = asymptotics.shrinkage(batches, batches * step).coefficients @ value ** np.arange(1, batches + 1)
     assert found == pytest.approx((1 - mean) / (batches * step), rel=1e-14)
 
 
@@ -58,39 +58,41 @@ def test_Z_is_not_a_consistent_estimator_of_Sigma():
     assert pytest.approx(0.75 * np.eye(2), abs=0.02) == Z
 
 
-def test_proposition_fixedp_error_limit_first_display():
-    problem = rs.gaussian(80, 3, noise=1.0, seed=5)
-    limit = asymptotics.fixed_dimension(problem, batches=3, alpha=0.9)
+def _repeated(batches: int, noise: float, seed: int) -> rs.LeastSquares:
+    """One block of rows, repeated: then Pi_b = I - p(W) for every b, and the limit is exact."""
+    rng = np.random.default_rng(seed)
+    X, truth = np.tile(rng.standard_normal((20, 3)), (batches, 1)), rng.standard_normal(3)
+    y = X @ truth + noise * rng.standard_normal(len(X))
+    return rs.LeastSquares(X, y, beta_star=truth, noise=noise)
+
+
+@pytest.mark.parametrize("batches", [1, 3])
+def test_proposition_fixedp_error_limit_first_display(batches):
+    problem = _repeated(batches, 1.0, 5)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=batches), alpha=0.9)
     left, singular, right = np.linalg.svd(problem.X, full_matrices=False)
-    eigenvalues = singular**2 / 80
+    eigenvalues = singular**2 / problem.n
     noise = problem.y - problem.X @ problem.beta_star
     for k in (1, 4):
-        factor = (1 - 0.9 * asymptotics.shrinkage(3, 0.9)(eigenvalues)) ** k
-        error = right @ (limit.iterate(k) - problem.beta_star)
+        factor = (1 - 0.9 * asymptotics.shrinkage(batches, 0.9)(eigenvalues)) ** k
+        error = right @ (run.iterate(k) - problem.beta_star)
         expected = factor * (right @ -problem.beta_star) + (1 - factor) * (left.T @ noise) / singular
         assert error == pytest.approx(expected, rel=1e-11)
         printed = factor * (right @ -problem.beta_star) + (1 - factor) * (left.T @ noise) / eigenvalues
         assert not np.allclose(error, printed, rtol=0.1)
 
 
-def test_proposition_fixedp_error_limit_second_display():
-    problem = rs.gaussian(80, 3, noise=0.6, seed=6)
-    limit = asymptotics.fixed_dimension(problem, batches=4, alpha=1.1)
-    eigenvalues, vectors = np.linalg.eigh(problem.X.T @ problem.X / 80)
+@pytest.mark.parametrize("batches", [1, 4])
+def test_proposition_fixedp_error_limit_second_display(batches):
+    problem = _repeated(batches, 0.6, 8)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=batches), alpha=1.1)
+    eigenvalues, vectors = np.linalg.eigh(problem.X.T @ problem.X / problem.n)
     start = vectors.T @ -problem.beta_star
     for k in (1, 4):
-        factor = (1 - 1.1 * asymptotics.shrinkage(4, 1.1)(eigenvalues)) ** k
-        variance = 0.36 / 80 * np.sum((1 - factor) ** 2 / eigenvalues)
-        assert limit.risk(k).total == pytest.approx(np.sum(factor**2 * start**2) + variance, rel=1e-11)
-        assert limit.risk(k).bias != pytest.approx(np.sum(factor**2 * start), rel=0.1)
-
-
-def test_full_batch_has_the_same_form_with_the_eigenvalues_themselves():
-    problem = rs.gaussian(60, 4, noise=0.5, seed=7)
-    limit = asymptotics.fixed_dimension(problem, batches=1, alpha=0.6)
-    exact = rs.descend(problem, rs.FullBatch(), alpha=0.6)
-    assert limit.iterate([0, 3, 50]) == pytest.approx(exact.iterate([0, 3, 50]), abs=1e-13)
-    assert limit.risk([0, 3, 50]).total == pytest.approx(exact.risk([0, 3, 50]).total, rel=1e-12)
+        factor = (1 - 1.1 * asymptotics.shrinkage(batches, 1.1)(eigenvalues)) ** k
+        variance = 0.36 / problem.n * np.sum((1 - factor) ** 2 / eigenvalues)
+        assert run.risk(k).total == pytest.approx(np.sum(factor**2 * start**2) + variance, rel=1e-11)
+        assert run.risk(k).bias != pytest.approx(np.sum(factor**2 * start), rel=0.1)
 
 
 def test_mini_batches_have_another_stopping_time_and_a_lower_early_stopped_risk():
@@ -102,7 +104,7 @@ def test_mini_batches_have_another_stopping_time_and_a_lower_early_stopped_risk(
 
 def test_the_marchenko_pastur_law_of_alpha_W():
     aspect, alpha = 1.5, 0.2
-    law = asymptotics.marchenko_pastur(aspect, alpha)
+    law = asymptotics.batch_spectrum(aspect, alpha, 1)
     low, high = alpha * (1 - math.sqrt(aspect)) ** 2, alpha * (1 + math.sqrt(aspect)) ** 2
     x = np.linspace(low, high, 30)[1:-1]
     printed = np.sqrt((high - x) * (x - low)) / (2 * np.pi * alpha * aspect * x)
@@ -150,12 +152,17 @@ def test_figure_spectra_comp_a_single_matrix_follows_both_laws(aspect, alpha, n)
 
 
 def test_batching_shrinks_the_spectrum_of_alpha_W_and_large_eigenvalues_most():
-    under, over = (asymptotics.compare_spectra(*setting, 2) for setting in ((0.25, 0.4), (1.5, 0.2)))
-    for comparison in (under, over):
-        assert (np.diff(comparison.ratio) < 0).all()
-    assert (under.ratio < 1).all()
+    ratios = []
+    for aspect, alpha in ((0.25, 0.4), (1.5, 0.2)):
+        laws = [asymptotics.batch_spectrum(aspect, alpha, batches) for batches in (1, 2)]
+        frozen = laws[0].frozen[0]
+        full, two = (law.quantile(frozen + (1 - frozen) * np.arange(1, 100) / 100) for law in laws)
+        ratios.append(two / full)
+    under, over = ratios
+    assert (np.diff(ratios) < 0).all()
+    assert (under < 1).all()
     # Overparameterized, only the upper part shrinks; the smaller of the moving eigenvalues grow a little.
-    assert over.ratio[0] > 1 > over.ratio[-1]
+    assert over[0] > 1 > over[-1]
 
 
 def test_appendix_C_a_smaller_linearization_gives_the_same_law():

@@ -40,19 +40,18 @@ def test_a_single_run_adds_the_spread_of_its_predictions(outputs):
     assert abs(np.mean(added) - expected) < 4 * np.std(added) / np.sqrt(len(added))
 
 
-def test_all_rows_at_once_have_no_spread():
-    plan = rs.plan(X[:80], Y[:80, 0], batch_sizes=[80], epochs=60)
-    check = plan.check_on(X[80:], Y[80:, 0])
-    assert check.single_run == pytest.approx(check.found)
-
-
-def test_other_data_do_not_agree():
+def test_other_data_do_not_agree_and_all_rows_at_once_have_no_spread():
+    whole = rs.plan(X[:80], Y[:80, 0], batch_sizes=[80], epochs=60).check_on(X[80:], Y[80:, 0])
+    assert whole.single_run == pytest.approx(whole.found)
     plan = rs.plan(X[:80], Y[:80, 0], batch_sizes=[20], epochs=60)
-    assert plan.check_on(X[80:], Y[80:, 0]).agrees
-    broken = plan.check_on(X[80:], Y[80:, 0] + 20.0)
+    check, broken = (plan.check_on(X[80:], Y[80:, 0] + moved) for moved in (0.0, 20.0))
+    assert check.agrees
     assert not broken.agrees
     assert broken.deviations > 2
     assert plan.check_on(X[80:81], Y[80:81, 0]).agrees
+    assert repr(check).startswith("HoldoutCheck(predicted ")
+    assert repr(check).endswith(" on 40 rows: they agree)")
+    assert check.to_dict()["agrees"] is True
 
 
 def executed(program, **names):
@@ -87,11 +86,3 @@ def test_programs_read_what_they_are_told_to():
     for other in ({"scheme": rs.Cyclic(batch_size=20)}, {"sample_weight": np.linspace(1, 2, 80)}):
         with pytest.raises(UnsupportedError, match="programs are written for rows without weights"):
             rs.plan(X[:80], Y[:80, 0], batch_sizes=[20], epochs=20, verify=False, **other).to_torch()
-
-
-def test_a_check_is_readable():
-    plan = rs.plan(X[:80], Y[:80, 0], batch_sizes=[20], epochs=60)
-    check = plan.check_on(X[80:], Y[80:, 0])
-    assert repr(check).startswith("HoldoutCheck(predicted ")
-    assert repr(check).endswith(" on 40 rows: they agree)")
-    assert check.to_dict()["agrees"] is True

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.grid.metrics import ask
+from tests.looped import for_all
+from tests.oracles import every_order
 from tests.schemes.test_a_new_scheme import RandomRotation
 
 PROBLEM = rs.gaussian(24, 6, noise=0.5, seed=4)
@@ -58,12 +59,8 @@ def test_the_full_batch_takes_as_long_a_step_as_an_epoch(compared):
 
 def test_without_the_truth_it_is_the_training_loss():
     """Against the mean of the loss over every sequence of two epochs."""
-    from tests.oracles import every_order
-
     data = rs.LeastSquares(PROBLEM.X[:6], PROBLEM.y[:6])
-    row = rs.compare_schemes(data, {"fresh": rs.RandomReshuffling(batches=3)}, step=0.1, epochs=[1, 2])[
-        "fresh"
-    ]
+    (_, row) = rs.compare_schemes(data, [rs.RandomReshuffling(batches=3)], step=0.1, epochs=[1, 2])
     training = every_order.Training(data.X, data.y, [0.1, 0.1], np.zeros(6))
     parts = [[0, 1], [2, 3], [4, 5]]
     runs = every_order.all_runs(training, every_order.epochs_reshuffled(parts, [2, 2, 2]))
@@ -111,40 +108,22 @@ def test_what_cannot_be_answered_is_said_and_why():
     )
 
 
-def test_divergence_is_an_answer():
-    found = rs.compare_schemes(
-        PROBLEM, [rs.RandomReshuffling(batches=4)], step=50.0, epochs=[10**6], thresholds=False
-    )
-    assert all(np.isinf(row.total.value).all() and np.isinf(row.distance.value) for row in found)
-    assert repr(found).count("diverges") == 8
-    assert "alpha" not in repr(found)
-    assert "%" not in repr(found)
-
-
-def test_where_nothing_moves_any_step_will_do():
-    found = rs.compare_schemes(
-        rs.LeastSquares(np.zeros((4, 2)), np.ones(4)), [rs.Cyclic(batches=2)], step=0.1, epochs=1
-    )
-    assert repr(found).splitlines()[-1].split()[-3:] == ["any", "any", "+0%"]
-
-
-def test_names_and_the_full_batch_come_once():
-    twice = [rs.Cyclic(batches=2), rs.FullBatch(), rs.Cyclic(batches=2)]
-    found = rs.compare_schemes(PROBLEM, twice, step=0.1, epochs=1, thresholds=False)
+def test_divergence_still_problems_and_names_that_come_twice():
+    scheme, twice = rs.RandomReshuffling(batches=4), rs.Cyclic(batches=2)
+    wild = rs.compare_schemes(PROBLEM, [scheme], step=50.0, epochs=[10**6], thresholds=False)
+    assert all(np.isinf(row.total.value).all() and np.isinf(row.distance.value) for row in wild)
+    assert repr(wild).count("diverges") == 8
+    assert "alpha" not in repr(wild)
+    assert "%" not in repr(wild)
+    still = rs.compare_schemes(rs.LeastSquares(np.zeros((4, 2)), np.ones(4)), [twice], step=0.1, epochs=1)
+    assert repr(still).splitlines()[-1].split()[-3:] == ["any", "any", "+0%"]
+    found = rs.compare_schemes(PROBLEM, [twice, rs.FullBatch(), twice], step=0.1, epochs=1, thresholds=False)
     assert [row.name for row in found] == ["full batch", "Cyclic(batches=2)", "Cyclic(batches=2) (2)"]
     assert len(found) == 3
 
 
-def test_other_mistakes_are_not_swallowed():
-    def broken():
-        raise AssertionError("a mistake of ours")
-
-    with pytest.raises(AssertionError):
-        ask(broken)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+@for_all(
+    "arguments, error, message",
     [
         ({"schemes": rs.Cyclic(batches=2)}, TypeError, "schemes must be a dict of schemes by name, or a list"),
         ({"schemes": 3}, TypeError, "schemes must be a dict of schemes by name, or a list"),
@@ -165,7 +144,6 @@ def test_other_mistakes_are_not_swallowed():
         ({"momentum": 1.0}, ValueError, "momentum must be"),
         ({"thresholds": 1}, ValueError, "thresholds must be True or False"),
     ],
-    ids=str,
 )  # fmt: skip
 def test_bad_input_is_refused_at_the_door(arguments, error, message):
     wanted = {"schemes": [rs.Cyclic(batches=2)], "step": 0.1, "epochs": 1, **arguments}

@@ -5,7 +5,7 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.planning.correction import Recipes, bootstrapped, left_out_squares, refitted_squares
-from reshuffle.planning.loo_grid import LeftOutCurve, Spectrum
+from reshuffle.planning.loo_grid import LeftOutCurve, RowSpectrum
 from reshuffle.problem.standardizer import Standardizer
 
 RNG = np.random.default_rng(8)
@@ -39,7 +39,7 @@ def test_rows_are_left_out_of_means_and_scales(p, weighted):
     y = np.column_stack([X[:, 0] + RNG.standard_normal(14), RNG.standard_normal(14)])
     weights = RNG.uniform(0.3, 2.0, 14) if weighted else np.ones(14)
     problem = standardized(X, y, weights if weighted else None)
-    spectrum = Spectrum.of(problem, centred=True)
+    spectrum = RowSpectrum.of(problem, centred=True)
     step = 0.9 / float(spectrum.values.max())
     recipes = Recipes(np.array([step, 0.3 * step]), np.array([3.0, 40.0]), np.array([0.0, 0.2]), np.zeros(2))
     curve = LeftOutCurve.around(spectrum, step, 40 * step, 0.2)
@@ -53,7 +53,7 @@ def test_rows_are_left_out_of_means_and_scales(p, weighted):
 
 def test_squares_of_groups_are_sums_over_their_rows():
     problem = standardized(RNG.standard_normal((11, 3)), RNG.standard_normal(11), None)
-    spectrum = Spectrum.of(problem, centred=True)
+    spectrum = RowSpectrum.of(problem, centred=True)
     recipes = Recipes(np.full(2, 0.1), np.array([2.0, 9.0]), np.zeros(2), np.zeros(2))
     curve = LeftOutCurve.around(spectrum, 0.1, 1.0, 0.0)
     squares, weights = left_out_squares(curve, recipes, np.arange(11), 4)
@@ -186,11 +186,6 @@ def test_a_target_that_is_fitted_exactly_has_a_test_error():
     X = RNG.standard_normal((30, 2))
     plan = rs.plan(X, X @ [1.0, 2.0], epochs=1000)
     assert 0 <= plan.interval[0] <= plan.test_error <= plan.interval[1] < 1e-6
-
-
-def test_numbers_of_a_plan_as_a_dict():
-    data = rs.gaussian(40, 3, noise=1.0, seed=4)
-    plan = rs.plan(data.X, data.y, epochs=20, verify=False)
     found = plan.to_dict()
     assert (found["test_error"], found["naive_test_error"]) == (plan.test_error, plan.best.test_error)
     assert found["interval"] == list(plan.interval)

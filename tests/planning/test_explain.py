@@ -17,6 +17,9 @@ X, Y = PROBLEM.X, PROBLEM.y
 START = np.array([0.5, 0.0, -1.0])
 OLS = np.linalg.lstsq(X, Y, rcond=None)[0]
 PARTS = np.split(np.arange(12), 3)
+SHUFFLED = rs.RandomReshuffling(batches=3)
+WILD = rs.descend(PROBLEM, SHUFFLED, 3.0)
+PAIR = rs.descend(rs.LeastSquares(X, np.column_stack([Y, 2 * Y])), SHUFFLED, 0.1)
 
 
 def listed_map(step, penalty=0.0):
@@ -56,7 +59,7 @@ def trained(epochs, batches, step, seed, data):
 @pytest.mark.parametrize("penalty", [0.0, 0.3])
 def test_the_parts_are_those_of_listed_orders(penalty):
     step, epochs, coef = 0.1, 3, np.array([0.2, -0.1, 0.4])
-    run = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), step, start=START, penalty=penalty)
+    run = rs.descend(PROBLEM, SHUFFLED, step, start=START, penalty=penalty)
     found = rs.explain(X, Y, coef, run, epochs=epochs)
     A, g = listed_map(step, penalty)
     here, end = after(A, g, epochs), np.linalg.solve(np.eye(3) - A, g)
@@ -81,7 +84,7 @@ def test_the_parts_are_those_of_listed_orders(penalty):
 )
 @settings(max_examples=25, deadline=None)
 def test_shares_add_up_to_the_whole(coef, epochs, momentum):
-    run = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), 0.1, start=START, momentum=momentum)
+    run = rs.descend(PROBLEM, SHUFFLED, 0.1, start=START, momentum=momentum)
     found = rs.explain(X, Y, coef, run, epochs=epochs)
     assert sum(part.share for part in found.parts) == pytest.approx(1.0, abs=1e-8)
     np.testing.assert_allclose(sum(part.vector for part in found.parts), found.difference, atol=1e-10)
@@ -92,7 +95,7 @@ def test_shares_add_up_to_the_whole(coef, epochs, momentum):
 
 
 def test_modes_are_those_of_the_listed_map():
-    run = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), 0.1, start=START)
+    run = rs.descend(PROBLEM, SHUFFLED, 0.1, start=START)
     found = rs.explain(X, Y, np.zeros(3), run, epochs=5)
     A, g = listed_map(0.1)
     rates, vectors = np.linalg.eigh(A)
@@ -125,7 +128,7 @@ def test_real_runs_are_plausible_and_their_probabilities_uniform():
 
 
 def test_the_chi_square_is_that_of_the_eigenvalues():
-    run = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), 0.2)
+    run = rs.descend(PROBLEM, SHUFFLED, 0.2)
     coef = run.iterate(4) + np.array([0.01, 0.02, -0.03])
     test = rs.explain(X, Y, coef, run, epochs=4).spread
     values = np.linalg.eigvalsh(X @ run.covariance(4).matrix @ X.T / 12)
@@ -165,11 +168,14 @@ def test_epochs_are_found_if_they_are_not_told():
     assert run.iterate(ended.epochs) == pytest.approx(run.limit().parameters, rel=1e-10)
 
 
-def test_a_dict_of_arguments_stands_for_a_run():
-    run = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), 0.1, start=START)
-    recipe = {"scheme": rs.RandomReshuffling(batches=3), "step": 0.1, "start": START}
-    here, there = (rs.explain(X, Y, np.ones(3), how, epochs=4) for how in (run, recipe))
+def test_a_dict_of_arguments_and_an_output_stand_for_a_run():
+    recipe = {"scheme": SHUFFLED, "step": 0.1, "start": START}
+    here, there = (
+        rs.explain(X, Y, np.ones(3), how, epochs=4) for how in (rs.descend(PROBLEM, **recipe), recipe)
+    )
     assert [part.share for part in here.parts] == [part.share for part in there.parts]
+    alone = rs.explain(X, 2 * Y, np.ones(3), PAIR.output(1), epochs=3)
+    assert alone.difference == pytest.approx(np.ones(3) - 2 * OLS)
 
 
 def test_the_least_squares_solution_needs_no_reasons():
@@ -204,18 +210,15 @@ def test_what_no_row_sees_is_told_apart():
 
 
 def test_a_diverging_run_is_explained_while_it_is_finite():
-    run = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), 3.0)
-    assert not run.converges
-    found = rs.explain(X, Y, run.iterate(3), run, epochs=3)
+    assert not WILD.converges
+    found = rs.explain(X, Y, WILD.iterate(3), WILD, epochs=3)
     assert not found.converges
     assert "does not converge" in repr(found)
     assert found["unconverged"].share == pytest.approx(1.0)
-    with pytest.raises(ValueError, match="grown without bound"):
-        rs.explain(X, Y, OLS, run, epochs=math.inf)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "words"),
+@for_all(
+    "arguments, error, words",
     [
         ({"coef": np.ones(4)}, ValueError, "coef must have shape"),
         ({"coef": [1.0, math.nan, 0.0]}, ValueError, "coef must be finite"),
@@ -225,32 +228,29 @@ def test_a_diverging_run_is_explained_while_it_is_finite():
         ({"epochs": [1, 2]}, ValueError, "single number"),
         ({"epochs": -1}, ValueError, "epochs must be whole"),
         (
-            {"recipe": {"scheme": rs.FullBatch(), "step": [0.1, 0.1]}, "epochs": 1},
+            {"recipe": {"scheme": rs.FullBatch(), "step": [0.1]}, "epochs": 1},
             UnsupportedError,
             "constant step",
+        ),
+        ({"recipe": WILD, "epochs": math.inf}, ValueError, "grown without bound"),
+        (
+            {"recipe": PAIR, "y": PAIR.problem.y, "coef": np.ones((3, 2))},
+            UnsupportedError,
+            r"run\.output\(j\)",
         ),
     ],
 )
 def test_bad_arguments(arguments, error, words):
-    run = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), 0.1)
+    run = rs.descend(PROBLEM, SHUFFLED, 0.1)
     with pytest.raises(error, match=words):
         rs.explain(**{"X": X, "y": Y, "coef": OLS, "recipe": run, **arguments})
 
 
 def test_weights_of_the_run_are_those_of_the_rows():
     weights = np.linspace(0.5, 2.0, 12)
-    run = rs.descend(rs.LeastSquares(X, Y, sample_weight=weights), rs.RandomReshuffling(batches=3), 0.1)
+    run = rs.descend(rs.LeastSquares(X, Y, sample_weight=weights), SHUFFLED, 0.1)
     found = rs.explain(X, Y, np.ones(3), run, epochs=3)
     roots = np.sqrt(weights)
     best = np.linalg.lstsq(X * roots[:, np.newaxis], Y * roots, rcond=None)[0]
     np.testing.assert_allclose(found.difference, np.ones(3) - best, rtol=1e-9)
     assert found.size == pytest.approx(math.sqrt(weights @ np.square(X @ (np.ones(3) - best)) / 12), rel=1e-9)
-
-
-def test_many_outputs_are_asked_one_by_one():
-    problem = rs.LeastSquares(X, np.column_stack([Y, 2 * Y]))
-    run = rs.descend(problem, rs.RandomReshuffling(batches=3), 0.1)
-    with pytest.raises(UnsupportedError, match=r"run\.output\(j\)"):
-        rs.explain(X, problem.y, np.ones((3, 2)), run)
-    alone = rs.explain(X, 2 * Y, np.ones(3), run.output(1), epochs=3)
-    assert alone.difference == pytest.approx(np.ones(3) - 2 * OLS)

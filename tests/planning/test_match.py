@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import reshuffle as rs
 from reshuffle.errors import UnsupportedError
+from tests.looped import for_all
 from tests.oracles import every_order
 
 PROBLEM = rs.gaussian(12, 3, noise=0.5, seed=3)
@@ -18,23 +19,19 @@ START = np.array([0.3, -0.2, 0.1])
 
 def listed_path(batch_size, step, epochs=EPOCHS, start=START):
     """The mean iterate (k, p) over all orders of contiguous batches, from its definition."""
-    size = PROBLEM.n // batch_size
-    parts = np.split(np.arange(PROBLEM.n), size)
-    training = every_order.Training(PROBLEM.X, PROBLEM.y, [step], start)
-    runs = every_order.all_runs(training, every_order.epochs_reshuffled(parts, [batch_size] * size))
-    # One epoch of all orders from the start, and from it moved by each unit vector: the mean is an affine map.
-    given_y = np.concatenate([[1.0], PROBLEM.y])
-    image = (runs @ given_y).mean(axis=0)
-    columns = []
-    for unit in np.eye(PROBLEM.p):
-        moved = every_order.Training(PROBLEM.X, PROBLEM.y, [step], start + unit)
-        found = every_order.all_runs(moved, every_order.epochs_reshuffled(parts, [batch_size] * size))
-        columns.append((found @ given_y).mean(axis=0) - image)
-    matrix, here, path = np.array(columns).T, start, []
-    for epoch in range(1, int(epochs[-1]) + 1):
-        here = image + matrix @ (here - start)
-        path += [here] if epoch in epochs else []
-    return np.array(path)
+    parts = np.split(np.arange(PROBLEM.n), PROBLEM.n // batch_size)
+    orders = every_order.epochs_reshuffled(parts, [batch_size] * len(parts))
+
+    def image(begin):
+        runs = every_order.all_runs(every_order.Training(PROBLEM.X, PROBLEM.y, [step], begin), orders)
+        return (runs @ np.concatenate([[1.0], PROBLEM.y])).mean(axis=0)
+
+    # The mean of an epoch is an affine map: known by what it does to zero and to unit vectors.
+    shift = image(np.zeros(3))
+    matrix, path = np.array([image(unit) - shift for unit in np.eye(3)]).T, [start]
+    for _ in range(int(epochs[-1])):
+        path.append(matrix @ path[-1] + shift)
+    return np.array(path)[epochs]
 
 
 def listed_distance(target, batch_size, step):
@@ -97,24 +94,18 @@ def test_the_same_batch_size_has_the_same_step(size, scheme, share):
 
 @pytest.mark.slow
 def test_momentum_penalty_and_start_are_kept():
-    run = rs.descend(
-        PROBLEM, rs.Cyclic(batch_size=3), 0.05, start=START, momentum=0.5, penalty=0.1, nesterov=True
-    )
+    recipe = {"start": START, "momentum": 0.5, "penalty": 0.1, "nesterov": True}
+    run = rs.descend(PROBLEM, rs.Cyclic(batch_size=3), 0.05, **recipe)
     found = rs.match(run, batch_size=4, epochs=30)
-    assert (found.run.recipe.momentum, found.run.recipe.penalty, found.run.recipe.nesterov) == (
-        0.5,
-        0.1,
-        True,
-    )
-    steps = np.geomspace(0.2, 5.0, 25) * found.step
+    kept = found.run.recipe
+    assert (kept.momentum, kept.penalty, kept.nesterov) == (0.5, 0.1, True)
     path, moved = run.iterate(found.epochs), run.iterate(found.epochs) - START
-    for step in steps[steps < found.critical_step]:
-        other = rs.descend(
-            PROBLEM, rs.Cyclic(batch_size=4), step, start=START, momentum=0.5, penalty=0.1, nesterov=True
-        )
-        apart = np.square((other.iterate(found.epochs) - path) @ PROBLEM.X.T).sum(axis=1)
-        distance = math.sqrt(np.mean(apart / np.square(moved @ PROBLEM.X.T).sum(axis=1)))
-        assert distance >= found.distance - 1e-9
+    for step in np.geomspace(0.2, 5.0, 25) * found.step:
+        if step < found.critical_step:
+            other = rs.descend(PROBLEM, rs.Cyclic(batch_size=4), step, **recipe)
+            apart = np.square((other.iterate(found.epochs) - path) @ PROBLEM.X.T).sum(axis=1)
+            distance = math.sqrt(np.mean(apart / np.square(moved @ PROBLEM.X.T).sum(axis=1)))
+            assert distance >= found.distance - 1e-9
 
 
 def test_a_rule_beyond_the_critical_step_is_said_to_diverge():
@@ -148,37 +139,30 @@ def test_the_full_batch_and_given_batches_need_a_scheme():
         assert found.batch_size == 4
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "words"),
+SCHEME = rs.RandomReshuffling(batch_size=3)
+GROWING = rs.Stages([(2, SCHEME), (None, rs.FullBatch())])
+
+
+@for_all(
+    "run, arguments, error, words",
     [
-        ({"batch_size": 0}, ValueError, "batch_size must be a whole number of at least 1"),
-        ({}, TypeError, "exactly one of batch_size and scheme"),
-        ({"batch_size": 4, "epochs": 0}, ValueError, "epochs must be"),
-        ({"batch_size": 4, "epochs": []}, ValueError, "epochs must hold"),
-        ({"batch_size": 4, "epochs": [0, 1]}, ValueError, "epochs must hold"),
-        ({"batch_size": 4, "epochs": math.inf}, ValueError, "epochs must be a whole number"),
-        ({"scheme": 4}, TypeError, "scheme must be a scheme"),
+        ((SCHEME, 0.1), {"batch_size": 0}, ValueError, "batch_size must be a whole number of at least 1"),
+        ((SCHEME, 0.1), {}, TypeError, "exactly one of batch_size and scheme"),
+        ((SCHEME, 0.1), {"batch_size": 4, "epochs": 0}, ValueError, "epochs must be"),
+        ((SCHEME, 0.1), {"batch_size": 4, "epochs": []}, ValueError, "epochs must hold"),
+        ((SCHEME, 0.1), {"batch_size": 4, "epochs": [0, 1]}, ValueError, "epochs must hold"),
+        ((SCHEME, 0.1), {"batch_size": 4, "epochs": math.inf}, ValueError, "epochs must be a whole number"),
+        ((SCHEME, 0.1), {"scheme": 4}, TypeError, "scheme must be a scheme"),
+        (None, {"batch_size": 4}, TypeError, "run must be a Run"),
+        ((SCHEME, 0.0), {"batch_size": 4}, ValueError, "run must move"),
+        ((SCHEME, 50.0), {"batch_size": 4}, ValueError, "run must converge"),
+        ((SCHEME, [0.1, 0.2]), {"batch_size": 4}, UnsupportedError, "constant step"),
+        ((GROWING, 0.1), {"batch_size": 4}, UnsupportedError, "constant step"),
     ],
 )
-def test_bad_arguments(arguments, error, words):
-    run = rs.descend(PROBLEM, rs.RandomReshuffling(batch_size=3), 0.1)
+def test_bad_arguments(run, arguments, error, words):
     with pytest.raises(error, match=words):
-        rs.match(run, **arguments)
-
-
-def test_runs_that_cannot_be_matched():
-    scheme = rs.RandomReshuffling(batch_size=3)
-    with pytest.raises(TypeError, match="run must be a Run"):
-        rs.match(PROBLEM, batch_size=4)
-    with pytest.raises(ValueError, match="run must move"):
-        rs.match(rs.descend(PROBLEM, scheme, 0.0), batch_size=4)
-    with pytest.raises(ValueError, match="run must converge"):
-        rs.match(rs.descend(PROBLEM, scheme, 50.0), batch_size=4)
-    with pytest.raises(UnsupportedError, match="constant step"):
-        rs.match(rs.descend(PROBLEM, scheme, [0.1, 0.2]), batch_size=4)
-    growing = rs.Stages([(2, scheme), (None, rs.FullBatch())])
-    with pytest.raises(UnsupportedError, match="constant step"):
-        rs.match(rs.descend(PROBLEM, growing, 0.1), batch_size=4)
+        rs.match(PROBLEM if run is None else rs.descend(PROBLEM, *run), **arguments)
 
 
 def test_many_outputs_are_matched_together():

@@ -172,3 +172,18 @@ def test_no_stable_step_is_an_error():
 def test_what_has_no_features_never_diverges():
     problem = rs.LeastSquares(np.zeros((40, 2)), np.zeros(40))
     assert rs.critical_step(problem, rs.SampleReshuffling(batches=8), mean_square=False) == math.inf
+
+
+@pytest.mark.parametrize("number", [lambda step: step**8, lambda step: 0.2 * step / (1.2 - step)])
+def test_a_rate_that_is_a_number_is_narrowed_in_few_evaluations(number):
+    tried = []
+
+    def rate(step):
+        tried.append(step)
+        value = number(step)
+        return Rate(value, value, value)
+
+    found = first_crossing(rate, 0.5, precision=1e-9)
+    assert 0 <= 1 - found < 2e-9
+    # Those below lie on the grid from the start to the first step beyond one.
+    assert len(tried) - math.ceil(math.log(2) / math.log(1.02)) <= 7

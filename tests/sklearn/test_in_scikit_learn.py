@@ -6,7 +6,7 @@ import numpy as np
 import pandas
 import pytest
 import scipy.sparse
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -14,7 +14,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import reshuffle as rs
-from reshuffle.sklearn import MiniBatchRegressor
+from reshuffle.sklearn import (
+    MiniBatchClassifier,
+    MiniBatchClassifierCV,
+    MiniBatchRegressor,
+    MiniBatchRegressorCV,
+)
+from tests.looped import for_all
 
 
 @pytest.fixture
@@ -23,20 +29,6 @@ def table():
     X = pandas.DataFrame(rng.standard_normal((60, 3)) * [1.0, 30.0, 0.1], columns=["age", "height", "weight"])
     y = X["age"] - 0.1 * X["height"] + 10 * X["weight"] + 0.3 * rng.standard_normal(60)
     return X, y
-
-
-def test_grid_search_over_a_pipeline(table):
-    X, y = table
-    model = make_pipeline(StandardScaler(), MiniBatchRegressor(batch_size=16, shuffle=False))
-    grid = {
-        "minibatchregressor__epochs": [1, 20],
-        "minibatchregressor__learning_rate": [0.001, 0.1],
-        "minibatchregressor__average": [None, rs.EMA(0.5)],
-    }
-    search = GridSearchCV(model, grid, cv=3).fit(X, y)
-    assert search.best_params_["minibatchregressor__learning_rate"] == 0.1
-    assert search.best_params_["minibatchregressor__epochs"] == 20
-    assert cross_val_score(search.best_estimator_, X, y, cv=3).mean() > 0.9
 
 
 def test_a_learning_rate_that_diverges_loses_a_search(table):
@@ -73,46 +65,62 @@ def test_a_transformed_target(table):
     np.testing.assert_allclose(model.fit(X, positive).predict(X), np.exp(alone.predict(X)), rtol=1e-9)
 
 
-@pytest.mark.slow
-def test_clones_and_pickles(table):
+def model_of(kind, **settings):
+    if kind in (MiniBatchRegressorCV, MiniBatchClassifierCV):
+        return kind(batch_sizes=[16], cv=3, **settings)
+    return kind(batch_size=16, standardize=True, learning_rate=0.01, epochs=30, **settings)
+
+
+@for_all("kind", [MiniBatchRegressor, MiniBatchRegressorCV, MiniBatchClassifier, MiniBatchClassifierCV])
+def test_clones_pickles_and_names_of_columns(kind, table):
     X, y = table
-    model = MiniBatchRegressor(
-        batch_size=16,
-        learning_rate=0.01,
-        epochs=30,
-        standardize=True,
-        momentum=0.5,
-        average=rs.TailAverage(start=3),
-    )
+    y = y if kind in (MiniBatchRegressor, MiniBatchRegressorCV) else np.where(y > 0, "high", "low")
+    model = model_of(kind)
+    assert is_classifier(model) == isinstance(y, np.ndarray)
+    if kind is MiniBatchRegressor:
+        model.set_params(momentum=0.5, average=rs.TailAverage(start=3))
     assert clone(model).get_params() == model.get_params()
-    model.fit(X, y)
-    said = model.predict(X, return_std=True)
-    kept = pickle.dumps(model)
+    kept = pickle.dumps(model.fit(X, y))
     again = pickle.loads(kept)
-    for one, other in zip(again.predict(X, return_std=True), said, strict=True):
-        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
     np.testing.assert_array_equal(again.path([4, 9]).coef, model.path([4, 9]).coef)
-    assert len(kept) < 3 * X.to_numpy().nbytes + 4000
-
-
-def test_names_of_columns(table):
-    X, y = table
-    model = MiniBatchRegressor().fit(X, y)
+    if not is_classifier(model):
+        np.testing.assert_array_equal(
+            again.predict(X, return_std=True)[1], model.predict(X, return_std=True)[1]
+        )
+    if kind is MiniBatchRegressor:
+        assert len(kept) < 3 * X.to_numpy().nbytes + 4000
     assert model.feature_names_in_.tolist() == ["age", "height", "weight"]
     assert model.n_features_in_ == 3
-    np.testing.assert_array_equal(model.coef_, MiniBatchRegressor().fit(X.to_numpy(), y.to_numpy()).coef_)
+    np.testing.assert_array_equal(model.coef_, clone(model).fit(X.to_numpy(), np.asarray(y)).coef_)
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(X.rename(columns={"age": "years"}))
-    outputs = pandas.DataFrame({"one": y, "two": -y})
-    np.testing.assert_allclose(MiniBatchRegressor().fit(X, outputs).coef_[1], -model.coef_)
 
 
-@pytest.mark.parametrize("make", [scipy.sparse.csr_matrix, scipy.sparse.csc_array, scipy.sparse.coo_array])
-def test_sparse_features(make, table):
+@for_all("kind", [MiniBatchRegressor, MiniBatchClassifier])
+def test_grid_search_over_a_pipeline(kind, table):
+    X, y = table
+    y = y if kind is MiniBatchRegressor else np.where(y > 0, "high", "low")
+    model = make_pipeline(StandardScaler(), kind(batch_size=16, shuffle=False))
+    name = kind.__name__.lower()
+    grid = {"epochs": [1, 20], "learning_rate": [0.001, 0.1], "average": [None, rs.EMA(0.5)]}
+    search = GridSearchCV(model, {f"{name}__{key}": values for key, values in grid.items()}, cv=3).fit(X, y)
+    if kind is MiniBatchRegressor:
+        assert search.best_params_[f"{name}__learning_rate"] == 0.1
+        assert search.best_params_[f"{name}__epochs"] == 20
+    assert cross_val_score(search.best_estimator_, X, y, cv=3).mean() > 0.9
+
+
+@for_all("make", [scipy.sparse.csr_matrix, scipy.sparse.csc_array, scipy.sparse.coo_array])
+def test_sparse_features_and_tables_of_outputs(make, table):
     X, y = table
     X = X.to_numpy() * (np.abs(X.to_numpy()) > 0.5)
-    weights = np.arange(60)
-    dense = MiniBatchRegressor(batch_size=16, standardize=True).fit(X, y, sample_weight=weights)
-    sparse = MiniBatchRegressor(batch_size=16, standardize=True).fit(make(X), y, sample_weight=weights)
+    dense, sparse = (
+        MiniBatchRegressor(batch_size=16, standardize=True).fit(rows, y, sample_weight=np.arange(60))
+        for rows in (X, make(X))
+    )
     np.testing.assert_array_equal(sparse.coef_, dense.coef_)
     np.testing.assert_allclose(sparse.predict(make(X)), dense.predict(X), rtol=1e-12)
+    outputs = pandas.DataFrame({"one": y, "two": -y})
+    coef = MiniBatchRegressor().fit(X, outputs).coef_
+    np.testing.assert_allclose(coef[1], -coef[0])

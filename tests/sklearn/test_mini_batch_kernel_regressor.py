@@ -79,12 +79,3 @@ def test_grids_cut_precomputed_kernels_on_both_sides():
     given = GridSearchCV(MiniBatchKernelRegressor("precomputed", batch_size=6), grid, cv=3).fit(K, Y)
     scores = [search.cv_results_["mean_test_score"] for search in (named, given)]
     np.testing.assert_allclose(*scores, rtol=1e-8)
-
-
-def test_what_is_no_kernel_is_refused():
-    with pytest.raises(ValueError, match="positive semidefinite"):
-        MiniBatchKernelRegressor("precomputed").fit(-np.eye(18), Y)
-    with pytest.raises(ValueError, match=r"kernel|metric"):
-        MiniBatchKernelRegressor("euclid").fit(X, Y)
-    with pytest.raises(ValueError, match="batch_size must be"):
-        MiniBatchKernelRegressor(batch_size=0).fit(X, Y)

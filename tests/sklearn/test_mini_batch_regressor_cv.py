@@ -1,27 +1,20 @@
 """MiniBatchRegressorCV against scikit-learn's own search over really fitted models."""
 
 import math
-import pickle
+from functools import partial
+from itertools import product
 
 import numpy as np
 import pandas
 import pytest
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, LeaveOneGroupOut, LeaveOneOut
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from reshuffle.sklearn import MiniBatchRegressor, MiniBatchRegressorCV
+from tests.looped import for_all
+from tests.sklearn import training
 from tests.sklearn.training import centred, cut, train
 
-
-def data(n=40, p=12, outputs=None, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, p)) + rng.standard_normal(p)
-    beta = rng.standard_normal((p,) if outputs is None else (p, outputs)) / 3
-    y = X @ beta + 3.0
-    return X, y + 1.5 * rng.standard_normal(y.shape)
+data = partial(training.data, p=12, signal=1 / 3, noise=1.5)
 
 
 @pytest.mark.slow
@@ -30,25 +23,16 @@ def test_it_is_a_grid_search(outputs):
     X, y = data(outputs=outputs)
     cv = KFold(4, shuffle=True, random_state=1)
     grid = {
-        "batch_size": [8, None],
-        "learning_rate": [0.01, 0.03],
-        "momentum": [0.0, 0.5],
-        "weight_decay": [0.1],
-        "epochs": [1, 5, 30],
-    }
-    fixed = {"shuffle": False, "standardize": True}
-    search = GridSearchCV(MiniBatchRegressor(**fixed), grid, cv=cv, scoring="neg_mean_squared_error").fit(
-        X, y
+        "batch_size": [8, None], "learning_rate": [0.01, 0.03], "momentum": [0.0, 0.5], "weight_decay": [0.1],
+    }  # fmt: skip
+    ours = dict(
+        zip(["batch_sizes", "learning_rates", "momenta", "weight_decays"], grid.values(), strict=True)
     )
-    model = MiniBatchRegressorCV(
-        batch_sizes=[8, None],
-        learning_rates=[0.01, 0.03],
-        epochs=[30, 1, 5],
-        momenta=[0.0, 0.5],
-        weight_decays=[0.1],
-        cv=cv,
-        **fixed,
+    fixed = {"shuffle": False, "standardize": True}
+    search = GridSearchCV(
+        MiniBatchRegressor(**fixed), grid | {"epochs": [1, 5, 30]}, cv=cv, scoring="neg_mean_squared_error"
     ).fit(X, y)
+    model = MiniBatchRegressorCV(**ours, epochs=[30, 1, 5], cv=cv, **fixed).fit(X, y)
     table, known = pandas.DataFrame(model.cv_results_), pandas.DataFrame(search.cv_results_)
     assert len(table) == len(known) == 24
     order = ["param_batch_size", "param_learning_rate", "param_momentum", "param_epochs"]
@@ -67,12 +51,10 @@ def test_it_is_a_grid_search(outputs):
     np.testing.assert_array_equal(model.coef_, model.best_estimator_.coef_)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("size", [None, 4])
+@for_all("size, fit_intercept, weighted", product([None, 4], [False, True], [False, True]))
 def test_rows_are_left_out_one_by_one(size, fit_intercept, weighted):
     """Train without each row, centred by the means of the others, which batches feel on average alone."""
-    X, y = data(10, 3, outputs=2)
+    X, y = data(10, p=3, outputs=2)
     weights = np.random.default_rng(2).uniform(0.5, 2.0, 10) if weighted else np.ones(10)
     relative, batches = weights / weights.mean(), cut(range(10), size or 10)
     errors = np.zeros((2, 10, 2))
@@ -97,7 +79,7 @@ def test_rows_are_left_out_one_by_one(size, fit_intercept, weighted):
 
 
 def test_leaving_out_a_row_is_nearly_fitting_without_it():
-    X, y = data(80, 6)
+    X, y = data(80, p=6)
     one_by_one, refitted = (
         MiniBatchRegressorCV(batch_sizes=[None], standardize=True, cv=cv).fit(X, y)
         for cv in (None, LeaveOneOut())
@@ -155,73 +137,6 @@ def test_learning_rates_that_diverge():
         ).fit(X, y)
 
 
-def test_the_limit_may_be_the_best():
-    X, _ = data(60, 2)
-    y = X @ [1.0, 2.0]
-    model = MiniBatchRegressorCV(batch_sizes=[20], learning_rates=[0.001], epochs=[1, math.inf], cv=3).fit(
-        X, y
-    )
-    assert model.best_epoch_ == model.n_iter_ == math.inf
-    np.testing.assert_array_equal(model.cv_results_["param_epochs"], [1, math.inf])
-
-
-def test_clones_pickles_and_pipelines():
-    X, y = data()
-    table = pandas.DataFrame(X, columns=[f"column {k}" for k in range(12)])
-    model = MiniBatchRegressorCV(batch_sizes=[16], cv=3)
-    assert clone(model).get_params() == model.get_params()
-    again = pickle.loads(pickle.dumps(model.fit(table, y)))
-    np.testing.assert_array_equal(again.predict(table, return_std=True)[1], model.predict(table, True)[1])
-    assert model.feature_names_in_.tolist() == table.columns.tolist()
-    with pytest.raises(ValueError, match="feature names should match"):
-        model.predict(table.rename(columns={"column 0": "other"}))
-    piped = make_pipeline(StandardScaler(), MiniBatchRegressorCV(batch_sizes=[16], cv=3)).fit(table, y)
-    assert piped.score(table, y) > 0.3
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        (
-            {"batch_sizes": 16},
-            "batch_sizes must be a list of what to try, with at least one entry, but it is 16",
-        ),
-        ({"learning_rates": "auto"}, "learning_rates must be a list of what to try"),
-        ({"momenta": []}, "momenta must be a list of what to try, with at least one entry"),
-        ({"momenta": [1.5]}, "momentum must be at least 0 and below 1"),
-        ({"weight_decays": [-1.0]}, "weight_decay must be a finite number >= 0"),
-        ({"learning_rates": [-1.0]}, "learning_rate must be a finite number >= 0"),
-        ({"epochs": 0}, "epochs must be a whole number of at least 1"),
-        ({"epochs": []}, "epochs must be a list of numbers of at least 1"),
-        ({"epochs": [0, 1]}, "epochs must be a list of numbers of at least 1"),
-        ({"cv": 1}, "k-fold cross-validation requires at least one"),
-        ({"cv": "many"}, "Expected `cv` as an integer"),
-    ],
-)
-def test_bad_parameters(parameters, message):
-    X, y = data(10, 2)
-    with pytest.raises(ValueError, match=message):
-        MiniBatchRegressorCV(**parameters).fit(X, y)
-
-
-def test_bad_data():
-    X, y = data(10, 2)
-    model = MiniBatchRegressorCV(cv=5)
-    with pytest.raises(NotFittedError):
-        model.path(1)
-    with pytest.raises(NotFittedError):
-        model.predict(X)
-    with pytest.raises(ValueError, match="hold out rows with weight in every split"):
-        model.fit(X, y, sample_weight=[0, 0, *[1] * 8])
-
-
-def test_rows_are_not_known_by_their_means():
-    """Pure noise with more columns than rows: centred rows add up to zero, and would be known by the others."""
-    rng = np.random.default_rng(2)
-    X, y = rng.standard_normal((30, 80)), rng.standard_normal(30)
-    assert -MiniBatchRegressorCV().fit(X, y).best_score_ > 0.7 * y.var()
-
-
 @pytest.mark.parametrize("cv", [None, 5])
 def test_the_test_error_to_expect_is_corrected_for_the_choice(cv):
     """The best of 64 scores is too good; over some problems, its corrected value is not."""
@@ -243,8 +158,13 @@ def test_the_test_error_to_expect_is_corrected_for_the_choice(cv):
     assert np.mean(covered) >= 14 / 16
 
 
-def test_nothing_is_left_to_expect_where_y_is_known_exactly():
-    rows = np.arange(6.0)[:, np.newaxis]
-    model = MiniBatchRegressorCV(batch_sizes=[None], epochs=[np.inf]).fit(rows, np.zeros(6))
-    assert model.test_error_ == 0.0
-    assert model.interval_ == (0.0, 0.0)
+def test_the_limit_may_be_the_best_and_noise_is_not_known_by_its_means():
+    X, _ = data(60, p=2)
+    limit = MiniBatchRegressorCV(batch_sizes=[20], learning_rates=[0.001], epochs=[1, math.inf], cv=3)
+    limit.fit(X, X @ [1.0, 2.0])
+    assert limit.best_epoch_ == limit.n_iter_ == math.inf
+    np.testing.assert_array_equal(limit.cv_results_["param_epochs"], [1, math.inf])
+    # Pure noise with more columns than rows: centred rows add up to zero, and would be known by the others.
+    rng = np.random.default_rng(2)
+    X, y = rng.standard_normal((30, 80)), rng.standard_normal(30)
+    assert -MiniBatchRegressorCV().fit(X, y).best_score_ > 0.7 * y.var()

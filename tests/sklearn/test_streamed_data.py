@@ -9,6 +9,7 @@ import pytest
 import reshuffle as rs
 from reshuffle.problem import sources
 from reshuffle.sklearn import MiniBatchRegressor, MiniBatchRegressorCV
+from tests.looped import for_all
 
 N, P = 1000, 4
 da = pytest.importorskip("dask.array")
@@ -47,51 +48,6 @@ def alike(model, X, arrays, y=None, rtol=1e-5, weights=None):
         np.testing.assert_allclose(here, there, rtol=rtol, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"batch_size": 100},
-        {"batch_size": None, "weight_decay": 0.1},
-        {"batch_size": 300, "shuffle": "once", "momentum": 0.5},
-        {"batch_size": 250, "shuffle": False, "standardize": True},
-        {"batch_size": 100, "fit_intercept": False, "learning_rate": 1e-6},
-        {"batch_size": 100, "standardize": True, "learning_rate": 0.01},
-    ],
-)
-def test_coefficients_are_those_from_memory(streaming, folder, arrays, settings):
-    alike(MiniBatchRegressor(**{"epochs": 7, **settings}), folder, arrays)
-
-
-def test_weights(streaming, folder, arrays):
-    weights = np.random.default_rng(1).uniform(0.1, 2.0, N)
-    alike(MiniBatchRegressor(batch_size=250, shuffle=False, epochs=3), folder, arrays, weights=weights)
-
-
-def test_dask_and_tables(streaming, arrays, tmp_path):
-    frame = pd.DataFrame(arrays[0], columns=["a", "b", "c", "d"]).assign(answer=arrays[1])
-    model = MiniBatchRegressor(batch_size=250, shuffle=False, epochs=3)
-    alike(model, da.from_array(arrays[0], chunks=(150, P)), arrays)
-    alike(model, dd.from_pandas(frame, npartitions=4), arrays, "answer")
-    (tmp_path / "table").mkdir()
-    frame.to_parquet(tmp_path / "table" / "all.parquet")
-    alike(model, tmp_path / "table", arrays, "answer")
-
-
-def test_predictions_for_sources_come_chunk_by_chunk(streaming, folder, arrays, tmp_path):
-    model = MiniBatchRegressor(batch_size=250, shuffle="once", epochs=3).fit(folder, arrays[1])
-    np.testing.assert_allclose(model.predict(folder), model.predict(arrays[0]))
-    mean, deviation = model.predict(folder, return_std=True)
-    np.testing.assert_allclose(mean, model.predict(arrays[0]))
-    np.testing.assert_allclose(deviation, model.predict(arrays[0], return_std=True)[1])
-    frame = pd.DataFrame(arrays[0], columns=["a", "b", "c", "d"]).assign(answer=arrays[1])
-    frame.to_parquet(tmp_path / "table.parquet")
-    named = MiniBatchRegressor(batch_size=250, shuffle="once", epochs=3).fit(
-        tmp_path / "table.parquet", "answer"
-    )
-    np.testing.assert_allclose(named.predict(tmp_path / "table.parquet"), model.predict(arrays[0]))
-    np.testing.assert_allclose(named.predict(dd.from_pandas(frame, npartitions=2)), model.predict(arrays[0]))
-
-
 def test_a_pickled_model_predicts_without_its_rows(streaming, folder, arrays):
     model = MiniBatchRegressor(batch_size=None, epochs=3).fit(folder, arrays[1])
     stored = pickle.dumps(model)
@@ -102,21 +58,64 @@ def test_a_pickled_model_predicts_without_its_rows(streaming, folder, arrays):
         again.path([1, 2])
 
 
+BATCHES = {"batch_size": 250, "shuffle": False}
+
+
+@for_all(
+    "settings, weights",
+    [
+        ({"batch_size": 100}, None),
+        ({"batch_size": None, "weight_decay": 0.1}, None),
+        ({"batch_size": 300, "shuffle": "once", "momentum": 0.5}, None),
+        ({**BATCHES, "standardize": True}, None),
+        ({"batch_size": 100, "fit_intercept": False, "learning_rate": 1e-6}, None),
+        ({"batch_size": 100, "standardize": True, "learning_rate": 0.01}, None),
+        (BATCHES, np.random.default_rng(1).uniform(0.1, 2.0, N)),
+    ],
+)
+def test_coefficients_are_those_from_memory(streaming, folder, arrays, settings, weights):
+    alike(MiniBatchRegressor(**{"epochs": 7, **settings}), folder, arrays, weights=weights)
+
+
+def test_tables_dask_and_predictions_chunk_by_chunk(streaming, folder, arrays, tmp_path):
+    frame = pd.DataFrame(arrays[0], columns=["a", "b", "c", "d"]).assign(answer=arrays[1])
+    path = tmp_path / "table.parquet"
+    frame.to_parquet(path)
+    model = MiniBatchRegressor(**BATCHES, epochs=3)
+    alike(model, da.from_array(arrays[0], chunks=(150, P)), arrays)
+    alike(model, dd.from_pandas(frame, npartitions=4), arrays, "answer")
+    alike(model, path, arrays, "answer")
+    model = MiniBatchRegressor(batch_size=250, shuffle="once", epochs=3)
+    expected = model.fit(folder, arrays[1]).predict(arrays[0], return_std=True)
+    np.testing.assert_allclose(model.predict(folder, return_std=True), expected)
+    named = model.fit(path, "answer")
+    for source in (path, dd.from_pandas(frame, npartitions=2)):
+        np.testing.assert_allclose(named.predict(source), expected[0])
+
+
 def test_what_does_not_fit_is_refused(streaming, folder, arrays, tmp_path):
-    with pytest.raises(rs.UnsupportedError, match="rows that are held out must be in memory"):
-        MiniBatchRegressorCV().fit(folder, arrays[1])
-    with pytest.raises(rs.UnsupportedError, match="needs the rows one by one"):
-        MiniBatchRegressor(batch_size=None, single_run=True).fit(folder, arrays[1])
     np.save(tmp_path / "wide.npy", np.ones((5, P + 1)))
-    with pytest.raises(ValueError, match="X must have 4 columns, as in fit, but it has 5"):
-        MiniBatchRegressor(batch_size=None).fit(folder, arrays[1]).predict(tmp_path / "wide.npy")
     np.save(tmp_path / "one.npy", np.ones((1, P)))
-    with pytest.raises(ValueError, match="at least 2 rows with fit_intercept=True"):
-        MiniBatchRegressor().fit(tmp_path / "one.npy", [1.0])
-    with pytest.raises(ValueError, match="sample_weight must be positive"):
-        MiniBatchRegressor().fit(folder, arrays[1], sample_weight=np.zeros(N))
+    one = MiniBatchRegressor(batch_size=None)
+    for ask, error, message in (
+        (lambda: MiniBatchRegressorCV().fit(folder, arrays[1]), rs.UnsupportedError, "must be in memory"),
+        (
+            lambda: MiniBatchRegressor(single_run=True).fit(folder, arrays[1]),
+            rs.UnsupportedError,
+            "needs the rows one by one",
+        ),
+        (
+            lambda: one.fit(folder, arrays[1]).predict(tmp_path / "wide.npy"),
+            ValueError,
+            "X must have 4 columns, as in fit, but it has 5",
+        ),
+        (lambda: one.fit(tmp_path / "one.npy", [1.0]), ValueError, "at least 2 rows with fit_intercept=True"),
+        (lambda: one.fit(folder, arrays[1], np.zeros(N)), ValueError, "sample_weight must be positive"),
+    ):
+        with pytest.raises(error, match=message):
+            ask()
 
 
 def test_small_sources_are_read_into_memory(folder, arrays):
-    found = MiniBatchRegressorCV(epochs=3, batch_sizes=[500]).fit(folder, arrays[1])
-    assert found.coef_ == pytest.approx(MiniBatchRegressorCV(epochs=3, batch_sizes=[500]).fit(*arrays).coef_)
+    model = MiniBatchRegressorCV(epochs=3, batch_sizes=[500])
+    assert model.fit(folder, arrays[1]).coef_ == pytest.approx(model.fit(*arrays).coef_)

@@ -42,3 +42,11 @@ def every_training(n, size, epochs, shuffle, drop_last=False):
 
 def centred(X, y, weights=None):
     return X - np.average(X, axis=0, weights=weights), y - np.average(y, axis=0, weights=weights)
+
+
+def data(n=40, p=3, seed=0, outputs=None, signal=1.0, noise=0.5):
+    """Rows away from zero, and responses with an intercept."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p)) + rng.standard_normal(p)
+    y = X @ (signal * rng.standard_normal((p,) if outputs is None else (p, outputs))) + 3.0
+    return X, y + noise * rng.standard_normal(y.shape)

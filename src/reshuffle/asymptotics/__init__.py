@@ -13,17 +13,9 @@ from reshuffle.asymptotics.batch_law import (
     FullBatchLaw,
     batch_spectrum,
     critical_alpha,
-    marchenko_pastur,
 )
 from reshuffle.asymptotics.best_recipe import BestRecipe, BestRecipes, best_recipe
-from reshuffle.asymptotics.comparison import (
-    CurveComparison,
-    SpectrumComparison,
-    compare_curves,
-    compare_spectra,
-)
 from reshuffle.asymptotics.epoch_law import EpochLaw
-from reshuffle.asymptotics.fixed_dimension import FixedDimension, Shrinkage, fixed_dimension, shrinkage
 from reshuffle.asymptotics.fresh_samples import OnePassStability
 from reshuffle.asymptotics.learning_curve import (
     LearningCurve,
@@ -33,21 +25,10 @@ from reshuffle.asymptotics.learning_curve import (
     risk,
 )
 from reshuffle.asymptotics.one_pass import OnePass, one_pass
-from reshuffle.asymptotics.replacement import (
-    EffectiveReuse,
-    ReplacementCurve,
-    ReplacementStability,
-    effective_reuse,
-    replacement_curve,
-)
-from reshuffle.asymptotics.scaling import (
-    CriticalBatch,
-    Frontier,
-    compute_frontier,
-    critical_batch_size,
-    frontier_exponents,
-)
-from reshuffle.asymptotics.spectra import PowerLaw, spiked, toeplitz
+from reshuffle.asymptotics.replacement import ReplacementCurve, ReplacementStability, replacement_curve
+from reshuffle.asymptotics.scaling import CriticalBatch, Frontier, compute_frontier, critical_batch_size
+from reshuffle.asymptotics.shrinkage import Shrinkage, shrinkage
+from reshuffle.asymptotics.spectra import PowerLaw, toeplitz
 from reshuffle.asymptotics.two_batch_law import TwoBatchLaw
 from reshuffle.free import progress
 
@@ -59,10 +40,7 @@ __all__ = [
     "BestRecipe",
     "BestRecipes",
     "CriticalBatch",
-    "CurveComparison",
-    "EffectiveReuse",
     "EpochLaw",
-    "FixedDimension",
     "Frontier",
     "FullBatchLaw",
     "LearningCurve",
@@ -74,24 +52,16 @@ __all__ = [
     "ReplacementStability",
     "Shrinkage",
     "SpectralStability",
-    "SpectrumComparison",
     "TwoBatchLaw",
     "batch_spectrum",
     "best_recipe",
-    "compare_curves",
-    "compare_spectra",
     "compute_frontier",
     "critical_alpha",
     "critical_batch_size",
-    "effective_reuse",
-    "fixed_dimension",
-    "frontier_exponents",
     "learning_curve",
-    "marchenko_pastur",
     "one_pass",
     "replacement_curve",
     "risk",
     "shrinkage",
-    "spiked",
     "toeplitz",
 ]

@@ -364,25 +364,6 @@ class FullBatchLaw(EpochLaw):
         return self.marchenko_pastur.density(t)
 
 
-def marchenko_pastur(aspect: float, alpha: float) -> FullBatchLaw:
-    """The limiting law of alpha W, the spectrum of full-batch descent with step alpha.
-
-    Parameters
-    ----------
-    aspect : float > 0
-        The limit of p/n, of all rows: see "Aspect and ratio" in docs/asymptotics.md.
-    alpha : float > 0
-
-    Returns
-    -------
-    FullBatchLaw
-
-    >>> marchenko_pastur(0.25, 0.4).support
-    ((0.1, 0.9),)
-    """
-    return FullBatchLaw(aspect, alpha)
-
-
 def batch_spectrum(
     aspect: float,
     alpha: float,

@@ -221,29 +221,6 @@ class Frontier:
         )
 
 
-def frontier_exponents(spectrum: float, source: float) -> tuple[float, float]:
-    """The exponents of the least risk and of the best size in the compute, for j^-a and j^-b without label noise.
-
-    With c = a + b - 1 a model of the first p features leaves p^-c, and its last feature is learned after p^a steps;
-    to train longer buys logarithms, to train less leaves T^(-c/a) or more. So T = p^a, compute = p^(1 + a), up to
-    logarithms where b > a and the noise of the gradients decays last.
-
-    Parameters
-    ----------
-    spectrum, source : float
-        The exponents a of the eigenvalues and b of the squared parameters.
-
-    Returns
-    -------
-    (float, float)
-        That of the risk, -c/(1 + a), and that of the size, 1/(1 + a).
-
-    >>> frontier_exponents(1.5, 0.5)
-    (-0.4, 0.4)
-    """
-    return -(spectrum + source - 1) / (1 + spectrum), 1 / (1 + spectrum)
-
-
 def compute_frontier(
     spectrum: PowerLaw,
     source: PowerLaw,
@@ -305,7 +282,9 @@ def compute_frontier(
     upper = slice(len(budgets) // 2, None) if len(budgets) > 3 else slice(None)
     logarithm = np.log(budgets[upper])
     slopes = [float(np.polyfit(logarithm, np.log(values[upper]), 1)[0]) for values in (risk, size)]
-    theory = frontier_exponents(spectrum.exponent, source.exponent)
+    a, b = spectrum.exponent, source.exponent
+    # A model leaves p^-(a + b - 1), and learns its last feature after p^a steps: compute = p^(1 + a).
+    theory = -(a + b - 1) / (1 + a), 1 / (1 + a)
     return Frontier(
         budgets, size, budgets / (batch_size * size), risk, error, "estimate", slopes[0], slopes[1], theory
     )

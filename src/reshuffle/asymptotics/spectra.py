@@ -118,26 +118,6 @@ def _corrections(exponent: float, index: FloatArray) -> FloatArray:
     return np.asarray(index**-a * (0.5 + second + fourth + sixth))
 
 
-def spiked(spikes: ArrayLike, size: int = 200) -> FloatArray:
-    """`size` eigenvalues, of which some are given and the others one.
-
-    Parameters
-    ----------
-    spikes : (k,)
-    size : int >= k
-
-    Returns
-    -------
-    (size,)
-
-    >>> spiked([10.0], 4)
-    array([10.,  1.,  1.,  1.])
-    """
-    given = np.atleast_1d(_arrays.real_array("spikes", spikes))
-    count = _arrays.whole_number("size", size, len(given))
-    return np.concatenate([given, np.ones(count - len(given))])
-
-
 def toeplitz(correlation: float, size: int = 200) -> FloatArray:
     """The eigenvalues of the covariance correlation^|i - j| of `size` neighbouring values of a stationary series.
 
@@ -200,7 +180,7 @@ def sampled(aspect: float) -> None:
     if not 1e-4 <= aspect <= 1e4:
         raise ValueError(
             f"aspect must lie between 0.0001 and 10000 for the support of this law, but it is {aspect:g}; ask for"
-            " density(t) at chosen points, or for fixed_dimension, which is the limit p/n -> 0."
+            " density(t) at chosen points, or for shrinkage, which is the limit p/n -> 0."
         )
 
 

@@ -12,7 +12,7 @@ from reshuffle.cli import options, reader, render
 from reshuffle.cli.console import InputError
 from reshuffle.cli.options import ACCURACY, DATA, RECIPE, WHOLE, also, at_least, numbers
 from reshuffle.cli.reader import Data, shown, some
-from reshuffle.cli.render import Answer, number, uncertain
+from reshuffle.cli.render import Report, number, uncertain
 from reshuffle.cli.sketch import Series
 from reshuffle.errors import ArgumentError
 
@@ -176,7 +176,7 @@ def read_for_advice(
     return data
 
 
-def _named_table(path: str) -> reader.Table:
+def _named_table(path: str) -> reader.FileTable:
     """A table with names of columns; files without are refused."""
     endings = "".join(Path(path).suffixes[-2:]).lower()
     if path != reader.STANDARD_INPUT and not endings.endswith((".csv", ".tsv", ".gz", ".parquet")):
@@ -427,7 +427,7 @@ def curves(advice: Advice) -> list[Series]:
     ]
 
 
-def answer(advice: Advice) -> Answer:
+def answer(advice: Advice) -> Report:
     """Everything that is shown."""
     import numpy as np
 
@@ -462,7 +462,7 @@ def answer(advice: Advice) -> Answer:
     if check is not None:
         levels[f"on {check.rows} held-out rows"] = advice.error(check.found)[0]
     spread = f"; of it {number(best.spread, 2)} is what the random order of a single run adds"
-    return Answer(
+    return Report(
         "advise",
         describe(data),
         {

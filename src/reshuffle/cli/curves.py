@@ -10,7 +10,7 @@ from reshuffle.cli import console, options, render
 from reshuffle.cli.console import InputError
 from reshuffle.cli.options import ACCURACY, FLAG, RECIPE, WHOLE, also
 from reshuffle.cli.problem import pose
-from reshuffle.cli.render import Answer, entry, number, uncertain
+from reshuffle.cli.render import Report, entry, number, uncertain
 from reshuffle.cli.sketch import Series
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def curve(
     source = "" if problem.data is None else f"{problem.data}: "
     noise = "" if posed.problem.noise is None else f", noise {posed.problem.noise:g}"
     how = "exact, no training" if is_exact else "no training; ± where not exact"
-    answer = Answer(
+    answer = Report(
         "curve",
         f"{source}n = {posed.problem.n}, p = {posed.problem.p}{noise}{_recipe_words(recipe)}: {how}",
         {
@@ -214,7 +214,7 @@ def _label(record: dict[str, Any]) -> str:
 
 
 def _record(
-    visiting: options.Visiting, run: "rs.Run", found: "dict[str, Found]", when: "FloatArray"
+    visiting: options.NamedScheme, run: "rs.Run", found: "dict[str, Found]", when: "FloatArray"
 ) -> dict[str, Any]:
     """Everything that is known of one scheme, as JSON has it."""
     value = {name: answer.value for name, answer in found.items() if answer.refusal is None}
@@ -458,7 +458,7 @@ def stability(
     full = families.pop("full-batch", []) if len(families) > 1 else []
     curves = {name: np.array(sorted(points), dtype=np.float64).T for name, points in families.items()}
     what = "single runs converge, in mean square," if of_runs else "the mean over all orders converges"
-    answer = Answer(
+    answer = Report(
         "stability",
         f"{where}: {what} up to",
         facts,
@@ -493,7 +493,7 @@ def _threshold(
 
 def _on_data(
     problem: "rs.LeastSquares",
-    visitings: list[options.Visiting],
+    visitings: list[options.NamedScheme],
     recipe: options.RecipeOptions,
     mean_square: bool,
 ) -> list[dict[str, Any]]:

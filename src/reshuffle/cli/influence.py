@@ -6,7 +6,7 @@ from reshuffle.cli import options, render
 from reshuffle.cli.console import InputError
 from reshuffle.cli.options import DATA, RECIPE, WHOLE, also
 from reshuffle.cli.problem import pose
-from reshuffle.cli.render import Answer, number
+from reshuffle.cli.render import Report, number
 from reshuffle.cli.sketch import Series
 
 _EPOCHS = 40
@@ -75,7 +75,7 @@ def influence(
     (stability,) = metrics.evaluate([run], ["stability"])
     if not stability["converges"].value:
         said = "This step diverges; reshuffle stability prints the largest step that converges."
-    answer = Answer(
+    answer = Report(
         "influence",
         f"Row {row} of {test or source}: change of its prediction when a row of {source} is deleted",
         {

@@ -10,7 +10,7 @@ from cyclopts import Group, Parameter
 from reshuffle.cli import options, render
 from reshuffle.cli.console import InputError
 from reshuffle.cli.options import DATA, FLAG, RECIPE, WHOLE, also, at_least, whole_numbers
-from reshuffle.cli.render import Answer, number
+from reshuffle.cli.render import Report, number
 from reshuffle.cli.sketch import Series
 from reshuffle.errors import ArgumentError
 
@@ -128,7 +128,7 @@ def limits(
 
 def _curves_answer(
     setting: dict[str, float], counts: list[int], sigma: "FloatArray | None", epochs: int
-) -> Answer:
+) -> Report:
     """The risk of every epoch for each number of batches."""
     when = options.epochs_up_to(epochs)
     from reshuffle import asymptotics, plotting
@@ -151,7 +151,7 @@ def _curves_answer(
             make("reshuffling", count) for make in (plotting.scheme_label, plotting.scheme_colour)
         )
         series.append(Series(label, when, risk.total, colour, (stop.epoch, stop.risk)))
-    return Answer(
+    return Report(
         "limits",
         "p / n = {aspect:g}, alpha = {alpha:g}, noise {noise:g}, signal {signal:g}: "
         "the proportional limit, no data".format(**setting),
@@ -174,7 +174,7 @@ def _curves_answer(
 
 def _best_answer(
     facts: dict[str, Any], setting: dict[str, float], counts: list[int], sigma: "FloatArray | None"
-) -> Answer:
+) -> Report:
     """The best recipe of each number of batches, and the risks of flow, ridge and Bayes."""
     import numpy as np
 
@@ -194,7 +194,7 @@ def _best_answer(
     records = [{name: getattr(recipe, name) for name in names} for recipe in recipes]
     few = "any number of epochs" if budget is None else f"at most {budget} epoch{'s' * (budget > 1)}"
     attained = {recipe.batches: recipe.is_attained for recipe in recipes}
-    return Answer(
+    return Report(
         "limits",
         "p / n = {aspect:g}, noise {noise:g}, signal {signal:g}: the best recipe of ".format(**setting) + few,
         {**facts, "beside": others},
@@ -246,7 +246,7 @@ def _spectrum_of(text: str | None) -> "FloatArray | None":
     raise ArgumentError("covariance", f"be {forms}", f"it is {text}")
 
 
-def _one_pass_answer(stream: StreamOptions, noise: float) -> Answer:
+def _one_pass_answer(stream: StreamOptions, noise: float) -> Report:
     """The risk along one pass for every batch size."""
     import numpy as np
 
@@ -271,7 +271,7 @@ def _one_pass_answer(stream: StreamOptions, noise: float) -> Answer:
             notes.append(f"batches of {batch}: {curve.stability.diverges} diverges")
     facts = {name: getattr(stream, name) for name in ("spectrum", "source", "features")} | {"noise": noise}
     many = "" if stream.features is None else f", {stream.features} features"
-    return Answer(
+    return Report(
         "limits",
         f"One pass over fresh data: eigenvalues j^-{stream.spectrum:g}, parameters squared j^{-stream.source:g}"
         f"{many}, noise {noise:g}",
@@ -406,7 +406,7 @@ def spectrum(
             ax.set_ylim(0, 1.2 * axes.top)
         ax.legend(frameon=False, fontsize=9)
 
-    answer = Answer(
+    answer = Report(
         "spectrum",
         f"Limiting law of {of}",
         facts,

@@ -220,7 +220,7 @@ def epochs_up_to(last: int) -> "FloatArray":
 
 
 @dataclass(frozen=True)
-class Visiting:
+class NamedScheme:
     """A scheme under the name of the command line, with the number of visits of an epoch."""
 
     name: str
@@ -248,7 +248,7 @@ def require_cut(batches: str | None, batch_size: str | None, drop_last: bool) ->
 
 def visitings(
     schemes: str, batches: str | None, default: str, recipe: RecipeOptions, n: int
-) -> list[Visiting]:
+) -> list[NamedScheme]:
     """Every scheme with every number or size of batches, for n rows; the full batch comes once."""
     import reshuffle as rs
 
@@ -257,7 +257,7 @@ def visitings(
         cuts, whole = batch_counts(batches, default, n), 1
     else:
         cuts, whole = whole_numbers("batch_size", recipe.batch_size), n
-    found: dict[tuple[str, int, str], Visiting] = {}
+    found: dict[tuple[str, int, str], NamedScheme] = {}
     for name in words("scheme", schemes, SCHEMES):
         kind = getattr(rs, SCHEMES[name])
         for cut in cuts:
@@ -275,5 +275,5 @@ def visitings(
                     allowed = f"be the number of visits that some batch size needs for {n} rows with {name}"
                     raise ArgumentError("batches", allowed, f"it is {cut}", "give {batch_size}")
             steps = made.steps(n)
-            found.setdefault((name_, steps, repr(made)), Visiting(name_, steps, made))
+            found.setdefault((name_, steps, repr(made)), NamedScheme(name_, steps, made))
     return list(found.values())

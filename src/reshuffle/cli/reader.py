@@ -148,7 +148,7 @@ def array(path: str, arrays: Any, name: str) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class FileTable:
     """The columns of a file, how the file is written, and its frame, which is read when it is first used.
 
     Columns have names without spaces around them, or "column 1", "column 2", ... where the file has none; those of
@@ -215,7 +215,7 @@ class Table:
                 raise _ragged(self.path, line, len(cells), len(self.names))
 
 
-def read_table(path: str, least: int = 1) -> Table:
+def read_table(path: str, least: int = 1) -> FileTable:
     """The columns of a table; rows of text are read later. Too few columns are refused, and equal names."""
     kind = kind_of(path)
     if kind == ".npy":
@@ -223,7 +223,7 @@ def read_table(path: str, least: int = 1) -> Table:
 
         values = load(path)
         names = _places(values.shape[1]) if values.ndim == 2 else []
-        table = Table(path, names, False, pd.DataFrame(values, columns=names) if names else None)
+        table = FileTable(path, names, False, pd.DataFrame(values, columns=names) if names else None)
     elif kind == ".parquet":
         try:
             import pyarrow
@@ -235,7 +235,7 @@ def read_table(path: str, least: int = 1) -> Table:
         with opened(path) as file:
             # Unlike read_parquet of pandas, it takes columns of the same name, which are refused below.
             frame = pyarrow.parquet.ParquetFile(file).read().to_pandas(ignore_metadata=True)
-        table = Table(path, list(frame.columns), True, frame)
+        table = FileTable(path, list(frame.columns), True, frame)
     else:
         table = _table_of_text(path)
     if len(table.names) < least:
@@ -255,7 +255,7 @@ def read_table(path: str, least: int = 1) -> Table:
     return table
 
 
-def _table_of_text(path: str) -> Table:
+def _table_of_text(path: str) -> FileTable:
     """The columns of a text file, by its beginning."""
     with opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as whole:
         text = whole.read(_HEAD)
@@ -272,12 +272,12 @@ def _table_of_text(path: str) -> Table:
             below, cells = next(rows, (0, header))
             if len(cells) != len(names):
                 raise _ragged(path, below, len(cells), len(names))
-            return Table(path, names, True, None, separator, line, is_padded=names != header)
+            return FileTable(path, names, True, None, separator, line, is_padded=names != header)
     if len(names) > 1 and names == [str(place) for place in range(len(names))]:
         warn(
             f"line 1 of {path} counts 0, 1, 2, ... and is read as numbers; if it is a header, name its columns."
         )
-    return Table(path, _places(len(names)), False, None, separator)
+    return FileTable(path, _places(len(names)), False, None, separator)
 
 
 def _rows(text: Any, separator: str) -> Iterator[tuple[int, list[str]]]:
@@ -319,7 +319,7 @@ class Data:
     `labels` (n,) are its entries; those that are no numbers are counted in y.
     """
 
-    table: Table | None
+    table: FileTable | None
     path: str
     X: "FloatArray"
     y: "FloatArray"
@@ -420,7 +420,7 @@ class Data:
 
 
 def read(
-    source: str | Table,
+    source: str | FileTable,
     target: Sequence[str] = (),
     drop: Sequence[str] = (),
     one_hot: Sequence[str] = (),
@@ -509,7 +509,7 @@ def read(
     )
 
 
-def _named(table: Table, option: str, given: Sequence[str]) -> list[str]:
+def _named(table: FileTable, option: str, given: Sequence[str]) -> list[str]:
     """Columns that were named one by one, or several with commas."""
     names: list[str] = []
     for text in given:
@@ -531,14 +531,14 @@ def _named(table: Table, option: str, given: Sequence[str]) -> list[str]:
 # ---------------------------------------------------------------------------------------------------------- numbers
 
 
-def numbers_of(table: Table) -> "FloatArray":
+def numbers_of(table: FileTable) -> "FloatArray":
     """All columns of a table of numbers."""
     return _numbers(table, table.names, [], None)[1]
 
 
 def _numbers(
-    table: Table, features: list[str], targets: list[str], fill: Any
-) -> tuple[Table, "FloatArray", "FloatArray", dict[str, float]]:
+    table: FileTable, features: list[str], targets: list[str], fill: Any
+) -> tuple[FileTable, "FloatArray", "FloatArray", dict[str, float]]:
     """The table, features and targets as finite numbers, and the values filled in for missing ones.
 
     `fill` is None, "median", or the values themselves. Where numbers have decimal commas the table is read again.
@@ -595,7 +595,7 @@ def _has_labels(column: "pd.Series") -> bool:
     """True for flags, and for text with few different entries which are not meant as numbers or dates."""
     kind, given = column.dtype.kind, column.dropna()
     if kind in "biufcMm":
-        return kind == "b"
+        return bool(kind == "b")
     texts = given.astype(str).str.strip().unique()
     is_meant_otherwise = any(
         _is_number(text) or any(pattern.fullmatch(text) for pattern in (_THOUSANDS, _PERCENTAGE, _DATE))
@@ -604,13 +604,15 @@ def _has_labels(column: "pd.Series") -> bool:
     return 0 < len(texts) <= len(given) / 2 and not is_meant_otherwise
 
 
-def _labels(table: Table, name: str) -> "AnyArray":
+def _labels(table: FileTable, name: str) -> "AnyArray":
     """The entries of a column of classes, none of them missing."""
+    import numpy as np
+
     found = _complete(table, name, "drop or fill in such rows").to_numpy()
-    return found.astype(str) if found.dtype == object else found
+    return np.asarray(found.astype(str) if found.dtype == object else found)
 
 
-def _has_decimal_commas(table: Table, names: Sequence[str], wrong: "pd.DataFrame") -> bool:
+def _has_decimal_commas(table: FileTable, names: Sequence[str], wrong: "pd.DataFrame") -> bool:
     """True if cells that are no numbers have decimal commas; refused where these may mean thousands."""
     texts = [str(cell).strip() for name in wrong for cell in table.frame[name][wrong[name]]]
     commas = [text for text in texts if _DECIMAL_COMMA.fullmatch(text)]
@@ -627,7 +629,7 @@ def _has_decimal_commas(table: Table, names: Sequence[str], wrong: "pd.DataFrame
     return True
 
 
-def _not_numbers(table: Table, wrong: "pd.DataFrame", targets: Sequence[str]) -> InputError:
+def _not_numbers(table: FileTable, wrong: "pd.DataFrame", targets: Sequence[str]) -> InputError:
     """The error on columns that hold something else than numbers, with what to do about it."""
     name, *rest = wrong
     bad, column, is_target = wrong[name].to_numpy(), table.frame[name], name in targets
@@ -658,7 +660,7 @@ def _not_numbers(table: Table, wrong: "pd.DataFrame", targets: Sequence[str]) ->
 
 
 def _missing(
-    table: Table, missing: "pd.DataFrame", remedy: str, away: Sequence[str], *others: str
+    table: FileTable, missing: "pd.DataFrame", remedy: str, away: Sequence[str], *others: str
 ) -> InputError:
     """The error on all columns in which values are missing; those that may be left out have other remedies, too."""
     counts = missing.sum().to_dict()
@@ -675,14 +677,14 @@ def _missing(
     return InputError(f"{table.path}: {found}, the first in {first}; {', or '.join(ways)}.")
 
 
-def _words(table: Table, names: Iterable[str]) -> dict[str, "pd.Series"]:
+def _words(table: FileTable, names: Iterable[str]) -> dict[str, "pd.Series"]:
     """The cells of columns of categories as text, none of them missing."""
     return {
         name: _complete(table, name, "write a word for it in the file", [name]).astype(str) for name in names
     }
 
 
-def _complete(table: Table, name: str, remedy: str, away: Sequence[str] = ()) -> "pd.Series":
+def _complete(table: FileTable, name: str, remedy: str, away: Sequence[str] = ()) -> "pd.Series":
     """A column without missing values; where there are some, the error has the remedies of `_missing`."""
     missing = table.frame[[name]].isna()
     if missing.to_numpy().any():

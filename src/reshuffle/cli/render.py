@@ -33,7 +33,7 @@ _LEFT = ("scheme", "choice", "")
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class Report:
     """The result of a command: records, one per curve, recipe or law, from which everything shown is taken.
 
     JSON has the `facts` and, under `name`, all records; values that are functions are called first. `table` and
@@ -162,7 +162,7 @@ def require_pictures() -> None:
     plotting.figure(1.0, 1.0)
 
 
-def deliver(answer: Answer, options: OutputOptions) -> None:
+def deliver(answer: Report, options: OutputOptions) -> None:
     """Write the files that are wanted, and print the answer, unless a file is standard output."""
     for kind in ("plot", "csv", "json"):
         path = getattr(options, kind)
@@ -174,7 +174,7 @@ def deliver(answer: Answer, options: OutputOptions) -> None:
         _print(answer, options)
 
 
-def write(answer: Answer, kind: str, path: str) -> None:
+def write(answer: Report, kind: str, path: str) -> None:
     """Write an answer to a file: its plot, csv or json."""
     with writing(path):
         if kind == "plot":
@@ -184,7 +184,7 @@ def write(answer: Answer, kind: str, path: str) -> None:
             Path(path).write_text(text, encoding="utf-8", newline="")
 
 
-def json_text(answer: Answer) -> str:
+def json_text(answer: Report) -> str:
     """Facts and records as strict JSON: what is infinite is the string "inf", what is not a number null."""
     import reshuffle as rs
 
@@ -192,7 +192,7 @@ def json_text(answer: Answer) -> str:
     return json.dumps(plain(data), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def csv_text(answer: Answer) -> str:
+def csv_text(answer: Report) -> str:
     """The columns of `csv`, with all digits of every number."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -325,7 +325,7 @@ def tables(cells: Sequence[Sequence[str]], keys: int, width: int, rule: str = "â
     return made
 
 
-def _draw(answer: Answer, ax: "Axes") -> None:
+def _draw(answer: Report, ax: "Axes") -> None:
     """Draw the series, the best point and the simulated band of each, and the levels."""
     import numpy as np
     from matplotlib.ticker import MaxNLocator
@@ -359,7 +359,7 @@ def _draw(answer: Answer, ax: "Axes") -> None:
     ax.legend(frameon=False, fontsize=9 if answer.draw_beside is None else 7)
 
 
-def _print(answer: Answer, options: OutputOptions) -> None:
+def _print(answer: Report, options: OutputOptions) -> None:
     from rich.console import Console
     from rich.text import Text
 

@@ -11,7 +11,7 @@ from reshuffle.cli import console, options, render
 from reshuffle.cli.console import InputError
 from reshuffle.cli.options import ACCURACY, OUTPUT, RECIPE, SCHEMES, WHOLE, also, words
 from reshuffle.cli.problem import Posed, pose
-from reshuffle.cli.render import Answer, cell, number
+from reshuffle.cli.render import Report, cell, number
 from reshuffle.cli.sketch import Series
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _client(address: str) -> "Client":
     return client
 
 
-def _sweep_answer(posed: Posed, given: options.ProblemOptions, found: "Dataset") -> Answer:
+def _sweep_answer(posed: Posed, given: options.ProblemOptions, found: "Dataset") -> Report:
     """The best points, every point in a tidy table, and a picture; the first metric is ranked and drawn."""
     import numpy as np
 
@@ -237,7 +237,7 @@ def _sweep_answer(posed: Posed, given: options.ProblemOptions, found: "Dataset")
         ax.set_title(f"{x} {number(first[x], 3)}", fontsize=9)
 
     problem = posed.problem
-    return Answer(
+    return Report(
         "sweep",
         f"{found['reason'].isel(question=0).size} points, {problem.n} rows, {problem.p} columns: {shown}",
         {

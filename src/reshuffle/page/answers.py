@@ -28,7 +28,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Series:
+class ChartSeries:
     """Numbers in a chart, as a line, bars (`x` are the cuts), dots or arrows from 0 to a weight."""
 
     key: str
@@ -64,7 +64,7 @@ class Chart:
     words: str
     x: Axis
     y: Axis
-    series: Sequence[Series]
+    series: Sequence[ChartSeries]
     marks: Sequence[tuple[float, str]] = ()
     handle: str = ""
     morph: tuple[Sequence[float], Sequence[Sequence[Sequence[float]]]] | None = None
@@ -73,7 +73,7 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Table:
+class TabTable:
     """Words and numbers in rows; the first column names the row."""
 
     title: str
@@ -82,7 +82,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Answer:
+class TabAnswer:
     """A sentence with charts, tables and programs for the inputs of a tab, or the reason why there is none.
 
     Attributes
@@ -105,7 +105,7 @@ class Answer:
     facts: Mapping[str, str] = field(default_factory=dict)
     remarks: Sequence[str] = ()
     charts: Sequence[Chart] = ()
-    tables: Sequence[Table] = ()
+    tables: Sequence[TabTable] = ()
     programs: Mapping[str, str] = field(default_factory=dict)
     offers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     chosen: Mapping[str, str] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class Answer:
     is_refusal: bool = False
 
 
-def refusal(error: Exception | str, **given: Any) -> Answer:
+def refusal(error: Exception | str, **given: Any) -> TabAnswer:
     """Return the answer that says what went wrong, as a sentence.
 
     >>> refusal(ValueError("column 'a' is constant")).sentence
@@ -125,10 +125,10 @@ def refusal(error: Exception | str, **given: Any) -> Answer:
     first = text.partition(" ")[0]
     if first.isalpha() and len(first) > 1:
         text = text[0].upper() + text[1:]
-    return Answer(text, is_refusal=True, **given)
+    return TabAnswer(text, is_refusal=True, **given)
 
 
-def message(answer: Answer, tab: Tab) -> dict[str, Any]:
+def message(answer: TabAnswer, tab: Tab) -> dict[str, Any]:
     """Return an answer as the browser takes it: texts, charts as numbers, and elements for the rest."""
     facts = [tags.div(tags.dt(name), tags.dd(value), class_="fact") for name, value in answer.facts.items()]
     parts = TagList(
@@ -149,7 +149,7 @@ def message(answer: Answer, tab: Tab) -> dict[str, Any]:
     }
 
 
-def _table(one: Table) -> Tag:
+def _table(one: TabTable) -> Tag:
     head = tags.tr([tags.th(heading, scope="col") for heading in one.headings])
     rows = [
         tags.tr(tags.th(first, scope="row"), [tags.td(cell) for cell in rest]) for first, *rest in one.rows

@@ -14,7 +14,7 @@ from shiny import App, Inputs, Outputs, Session, reactive
 from starlette.requests import Request
 
 from reshuffle import __version__
-from reshuffle.page.answers import Answer, message, refusal
+from reshuffle.page.answers import TabAnswer, message, refusal
 from reshuffle.page.inputs import LARGEST_FILE, read
 from reshuffle.page.tabs import LIMIT, OWN_DATA, TABS, Tab
 from reshuffle.page.workers import Pool
@@ -60,7 +60,7 @@ def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool)
     begun: Question | None = None
     last_tab = ""
 
-    async def show(question: Question, answer: Answer, *, is_late: bool = False) -> None:
+    async def show(question: Question, answer: TabAnswer, *, is_late: bool = False) -> None:
         # Names of columns come with the answer: sent after it, they would undo what is chosen in between.
         offers = {
             key: one.update(
@@ -86,11 +86,11 @@ def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool)
         return Question(tab, *current(tab), upload() if tab is OWN_DATA else None)
 
     @reactive.extended_task
-    async def first(question: Question) -> tuple[Question, Answer]:
+    async def first(question: Question) -> tuple[Question, TabAnswer]:
         return question, await quick.ask(question.tab, 0, question.values, question.upload)
 
     @reactive.extended_task
-    async def later(question: Question, stage: int) -> tuple[Question, int, Answer]:
+    async def later(question: Question, stage: int) -> tuple[Question, int, TabAnswer]:
         if stage == 1:
             await asyncio.sleep(SETTLED)
         return question, stage, await thorough.ask(question.tab, stage, question.values, question.upload)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import significant
 from reshuffle.free.plot import histogram
-from reshuffle.page.answers import Axis, Series
+from reshuffle.page.answers import Axis, ChartSeries
 from reshuffle.plotting import spectrum_view
 
 GREW = 1e100
@@ -43,11 +43,11 @@ def numbers(values: ArrayLike) -> list[Any]:
     return float(f"{float(array):.10g}") if np.isfinite(array) else None  # type: ignore[return-value]
 
 
-def line(label: str, x: ArrayLike, y: ArrayLike, colour: str = "first", **changed: Any) -> Series:
+def line(label: str, x: ArrayLike, y: ArrayLike, colour: str = "first", **changed: Any) -> ChartSeries:
     """Return a line, with the dashes of its colour; its label is its key in files."""
     key, dash = label.replace(" ", "_"), _DASHES.get(colour, "")
-    return Series(**{"key": key, "label": label, "x": numbers(x), "y": numbers(y), "colour": colour, "dash": dash}
-                  | changed)  # fmt: skip
+    known = {"key": key, "label": label, "x": numbers(x), "y": numbers(y), "colour": colour, "dash": dash}
+    return ChartSeries(**(known | changed))
 
 
 def framed(label: str, key: str, values: FloatArray, share: float, most: float = math.inf) -> Axis:
@@ -58,13 +58,13 @@ def framed(label: str, key: str, values: FloatArray, share: float, most: float =
     return Axis(label, key, False, max(0.0, low - margin), high + margin)
 
 
-def bars(label: str, eigenvalues: FloatArray, colour: str, atoms: Sequence[float] = (0.0,)) -> Series:
+def bars(label: str, eigenvalues: FloatArray, colour: str, atoms: Sequence[float] = (0.0,)) -> ChartSeries:
     """Return the histogram of a matrix as a density; eigenvalues at atoms are left out, but counted."""
     heights, cuts = histogram(eigenvalues, min(60, max(10, len(eigenvalues) // 8)), atoms=atoms)
-    return Series("", label, numbers(cuts), numbers(heights), colour, "bars")
+    return ChartSeries("", label, numbers(cuts), numbers(heights), colour, "bars")
 
 
-def density_axis(series: Sequence[Series]) -> Axis:
+def density_axis(series: Sequence[ChartSeries]) -> Axis:
     """Return the axis of densities: hard edges leave through the top, and so do bars far above the law."""
     lines, counts = ([one for one in series if one.kind == kind] for kind in ("line", "bars"))
     top = max((float(np.max(one.y, initial=0.0)) for one in counts), default=0.0)

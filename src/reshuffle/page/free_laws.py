@@ -10,14 +10,14 @@ import numpy as np
 from reshuffle import free, plotting
 from reshuffle.errors import ArgumentError
 from reshuffle.free import parser
-from reshuffle.page.answers import LINES, Answer, Axis, Chart, Series, Table
+from reshuffle.page.answers import LINES, Axis, Chart, ChartSeries, TabAnswer, TabTable
 from reshuffle.page.charts import bars, density_axis, line, number, numbers
 
 MOST_TERMS, HIGHEST_DEGREE, LARGEST_PENCIL = 60, 8, 24
 _QUICK_SIZE = 200
 
 
-def answer(values: Mapping[str, Any], stage: int, upload: None = None) -> Answer:
+def answer(values: Mapping[str, Any], stage: int, upload: None = None) -> TabAnswer:
     """Return the eigenvalues of one matrix, of moderate size at stage 0; and after that the law as well."""
     definitions = [text.strip() for text in re.split(r"[\n;]", values["laws"]) if text.strip()]
     found = free.spectrum(_expression(values["expression"], definitions))
@@ -37,12 +37,14 @@ def answer(values: Mapping[str, Any], stage: int, upload: None = None) -> Answer
         given = {"note": "A first look, at one matrix; the law takes a little longer.", "is_final": False}
     if atoms:
         places, masses = map(numbers, zip(*atoms, strict=True))
-        series.append(Series("", "atoms, with their mass", places, masses, "third", "arrows"))
+        series.append(ChartSeries("", "atoms, with their mass", places, masses, "third", "arrows"))
     x, y = Axis("eigenvalue", "eigenvalue"), density_axis(series)
     chart = Chart("law", "The law and one matrix", f"{words}.", x, y, series)
     made = f"{values['expression']} with {', '.join(definitions)}"
     setting = f"{made}; matrix of size {values['size']}, seed {values['seed']}"
-    return Answer(sentence, setting, charts=[chart], programs={LINES: _program(values, definitions)}, **given)
+    return TabAnswer(
+        sentence, setting, charts=[chart], programs={LINES: _program(values, definitions)}, **given
+    )
 
 
 def _expression(text: str, definitions: list[str]) -> free.Expression:
@@ -82,7 +84,7 @@ def _of_law(found: Any, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]
         "Atoms": str(len(found.atoms)) if found.atoms else "none",
         "Farthest from the matrix": number(found.compare(values["size"], values["seed"]).distance, 2),
     }
-    table = Table("Edges, atoms and moments", ["of the law", "value"], rows)
+    table = TabTable("Edges, atoms and moments", ["of the law", "value"], rows)
     return f"The law has {where}, and {' and '.join(masses) or 'no atoms'}.", {
         "facts": facts,
         "tables": [table],

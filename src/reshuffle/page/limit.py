@@ -10,7 +10,7 @@ import numpy as np
 import reshuffle as rs
 from reshuffle import asymptotics, plotting
 from reshuffle._arrays import FloatArray
-from reshuffle.page.answers import LINES, Answer, Axis, Chart, Series
+from reshuffle.page.answers import LINES, Axis, Chart, ChartSeries, TabAnswer
 from reshuffle.page.charts import bars, count, density_axis, line, number, numbers
 from reshuffle.page.tabs import LIMIT
 
@@ -34,7 +34,7 @@ _PARTS = {
 """Parts of the risk, with words and colours."""
 
 
-def answer(values: Mapping[str, Any], stage: int, upload: None = None) -> Answer:
+def answer(values: Mapping[str, Any], stage: int, upload: None = None) -> TabAnswer:
     """Return the test error along the epochs, the spectrum and the threshold.
 
     Stage 0 is the limit where it has a closed form, else one drawn problem of moderate size. Stage 1 is the limit,
@@ -91,7 +91,9 @@ def answer(values: Mapping[str, Any], stage: int, upload: None = None) -> Answer
         _spectrum_chart(aspect, alpha, spectrum, setting),
     ]
     sentence = _sentence(best, limit, threshold, diverges)
-    return Answer(sentence, setting, note, facts, remarks, charts, (), {LINES: program}, is_final=has_steps)
+    return TabAnswer(
+        sentence, setting, note, facts, remarks, charts, (), {LINES: program}, is_final=has_steps
+    )
 
 
 def _note(values: Mapping[str, Any], stage: int, rows: int, is_beyond: bool) -> str:
@@ -145,7 +147,7 @@ def _risk_chart(
     ]
     series.append(line("", risk.epochs, risk.cross, key="cross", kind="hidden"))
     if 1 <= best.epoch <= LAST and not diverges:
-        series.append(Series("", "", [best.epoch], [best.risk], "first", "dots", width=5))
+        series.append(ChartSeries("", "", [best.epoch], [best.risk], "first", "dots", width=5))
     total = risk.total[np.isfinite(risk.total)]
     if diverges:
         low, high = float(total.min(initial=1.0)) / 10, min(float(total.max(initial=10.0)), 1e6)
@@ -214,9 +216,9 @@ def _curves(
     return steps, np.array([[np.broadcast_to(getattr(one, name), shape) for one in risks] for name in names])
 
 
-def _spectrum_chart(aspect: float, alpha: float, spectrum: list[Series], setting: str) -> Chart:
+def _spectrum_chart(aspect: float, alpha: float, spectrum: list[ChartSeries], setting: str) -> Chart:
     """Return the spectrum of one epoch with that of the full batch: how fast directions are learned."""
-    points = plotting.spectrum_points(asymptotics.marchenko_pastur(aspect, alpha))
+    points = plotting.spectrum_points(asymptotics.batch_spectrum(aspect, alpha, 1))
     series = [line("full batch", *points, "first", key="", dash="7 4"), *spectrum]
     ends = [np.array(one.x, dtype=float) for one in (series[-1], series[0])]
     (low, high), (low_full, high_full) = ((number(np.nanmin(one)), number(np.nanmax(one))) for one in ends)

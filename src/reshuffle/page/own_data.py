@@ -14,7 +14,7 @@ import pandas as pd
 import reshuffle as rs
 from reshuffle.cli import advise, reader
 from reshuffle.cli.console import InputError
-from reshuffle.page.answers import LINES, Answer, Axis, Chart, Series, Table, refusal
+from reshuffle.page.answers import LINES, Axis, Chart, ChartSeries, TabAnswer, TabTable, refusal
 from reshuffle.page.charts import framed, line, number
 from reshuffle.page.tabs import DRAWN, SETS
 
@@ -30,7 +30,7 @@ _WORDS = {
 """Options of the reader in the words of the page."""
 
 
-def answer(values: Mapping[str, Any], stage: int, upload: str | None = None) -> Answer:
+def answer(values: Mapping[str, Any], stage: int, upload: str | None = None) -> TabAnswer:
     """Return a plan: at stage 0 screened, for small data; then verified by the leave-one-out of the run itself."""
     offers: dict[str, list[str]] = {}
     chosen: dict[str, str] = {}
@@ -38,7 +38,7 @@ def answer(values: Mapping[str, Any], stage: int, upload: str | None = None) -> 
         try:
             path = _source(values["source"], upload, Path(folder))
             if not stage and path.stat().st_size > _QUICK_BYTES:
-                return Answer("Reading the table ...", is_final=False)
+                return TabAnswer("Reading the table ...", is_final=False)
             names = reader.read_table(str(path)).names
             usual = SETS.get(values["source"], ("", "", ""))[2]
             target = values["target"] or (usual if usual in names else names[-1])
@@ -104,7 +104,7 @@ def require_modest_text(path: Path) -> None:
             raise InputError(f"{path.name} must have at most {most:,} {what}, but it has about {size:,}.")
 
 
-def _planned(advice: advise.Advice, values: Mapping[str, Any], verify: bool) -> Answer:
+def _planned(advice: advise.Advice, values: Mapping[str, Any], verify: bool) -> TabAnswer:
     plan, best, n, target = advice.plan, advice.plan.best, advice.plan.problem.n, advice.data.targets[0]
     shown = advise.answer(advice)
     (recommended, *remarks), visits = shown.remarks, -(-n // best.batch_size)
@@ -128,14 +128,14 @@ def _planned(advice: advise.Advice, values: Mapping[str, Any], verify: bool) -> 
         facts["Accuracy"] = number(float(advice.classification.accuracy), 3)
     title = "The recommendation, and what other choices would do"
     headings, *rows = shown.cells
-    return Answer(
+    return TabAnswer(
         f"{sentence}.",
         shown.title.removesuffix("."),
         "" if verify else "A first look; the best recipes are being verified.",
         facts,
         [f"Expect {expected}", *remarks],
         [_curves_chart(advice), _choices_chart(plan)],
-        [Table(title, headings, rows)],
+        [TabTable(title, headings, rows)],
         _programs(advice, values, verify),
         is_final=verify,
     )
@@ -153,7 +153,7 @@ def _curves_chart(advice: advise.Advice) -> Chart:
     ]
     level = [simple] * len(given[0].x)
     series.append(line("least squares", given[0].x, level, "grey", dash="1 4"))
-    series.append(Series("", "", [best.epochs], [least], "first", "dots", width=5))
+    series.append(ChartSeries("", "", [best.epochs], [least], "first", "dots", width=5))
     # The recommended curve is in sight, and what starts or ends far above it leaves through the top.
     room = min(max(float(given[0].y.max()), simple), 1.5 * least) - least or 0.1 * least
     words = (

@@ -8,7 +8,7 @@ import numpy as np
 
 import reshuffle as rs
 from reshuffle._arrays import FloatArray
-from reshuffle.page.answers import LINES, Answer, Axis, Chart, Series, Table
+from reshuffle.page.answers import LINES, Axis, Chart, ChartSeries, TabAnswer, TabTable
 from reshuffle.page.charts import GREW, count, framed, line, number, numbers
 from reshuffle.simulation import single_run_risks
 
@@ -44,7 +44,7 @@ _SMALL, _FEW_BATCHES = 60, 4
 """Rows, columns and batches up to which the thresholds are computed."""
 
 
-def answer(values: Mapping[str, Any], stage: int, upload: None = None) -> Answer:
+def answer(values: Mapping[str, Any], stage: int, upload: None = None) -> TabAnswer:
     """Return mean, spread and price of each scheme: by simulation at stage 0, then exactly, with thresholds."""
     n, alpha, epochs, batches = (values[name] for name in ("rows", "alpha", "epochs", "batches"))
     problem = rs.gaussian(n, values["columns"], noise=values["noise"], seed=values["seed"])
@@ -80,7 +80,7 @@ def answer(values: Mapping[str, Any], stage: int, upload: None = None) -> Answer
     }
     lines = "\n".join(f'    "{name}": rs.{kind}(batch_size={size}),' for name, kind in SCHEMES.items())
     shown = (_FULL, "samples reshuffled", "never shuffled", "samples drawn")
-    return Answer(
+    return TabAnswer(
         _sentence({name: row["total"] for name, row in rows.items()}),
         f"test error of one run after {count(epochs, 'epoch')}; {n} rows, {values['columns']} columns, "
         f"noise {values['noise']:g}, {batches} batches, alpha = {alpha:g}, seed {values['seed']}",
@@ -121,11 +121,13 @@ def _charts(risks: "Mapping[str, FloatArray]", epochs: "FloatArray") -> list[Cha
     dots = runs[:, :, :_SHOWN].swapaxes(0, 1)
     places = [float(place) for place in range(len(names))]
     frames = [[numbers(one.ravel()), numbers(mean)] for one, mean in zip(dots, means.T, strict=True)]
+    repeated = np.repeat(places, _SHOWN).tolist()
     scatter = [
-        Series("run", f"{_SHOWN} single runs", frames[-1][0], np.repeat(places, _SHOWN).tolist(), "second", "dots",
-               width=2.6),
-        Series("mean_of_runs", f"mean of {_RUNS} runs", frames[-1][1], places, "first", "dots", width=5.5),
-    ]  # fmt: skip
+        ChartSeries("run", f"{_SHOWN} single runs", frames[-1][0], repeated, "second", "dots", width=2.6),
+        ChartSeries(
+            "mean_of_runs", f"mean of {_RUNS} runs", frames[-1][1], places, "first", "dots", width=5.5
+        ),
+    ]
     colours = ("grey", "first", "second", "third", "fourth", "fifth", "first", "second")
     dashes = ("2 3", "", "", "", "", "", "7 4", "7 4")
     lines = [
@@ -147,7 +149,7 @@ def _charts(risks: "Mapping[str, FloatArray]", epochs: "FloatArray") -> list[Cha
     return [single, Chart("means", title, words, Axis("epochs", "epoch"), y, lines)]
 
 
-def _table(rows: Mapping[str, Mapping[str, float]], epochs: int) -> Table:
+def _table(rows: Mapping[str, Mapping[str, float]], epochs: int) -> TabTable:
     known = {key for row in rows.values() for key, value in row.items() if not math.isnan(value)} | {"price"}
     columns = [key for key in _COLUMNS if key in known]
     base, made = rows[_FULL]["total"], []
@@ -157,7 +159,7 @@ def _table(rows: Mapping[str, Mapping[str, float]], epochs: int) -> Table:
         cells = [price if key == "price" else number(row.get(key, math.nan)) for key in columns]
         made.append([name, *cells])
     headings = ["scheme", *(_COLUMNS[key] for key in columns)]
-    return Table(f"Test error after {epochs} epochs, and what shuffling costs", headings, made)
+    return TabTable(f"Test error after {epochs} epochs, and what shuffling costs", headings, made)
 
 
 _PROGRAM = """\

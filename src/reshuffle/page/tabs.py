@@ -17,8 +17,8 @@ class Tab:
     name, title, question, lead, advice : str
         In addresses, on the tab, as its heading, what one sees in two sentences, and what to try if it takes long.
     module : str
-        The module of `reshuffle.page` with its function `answer(values, stage, upload) -> Answer`, which is called
-        in another process. Stage 0 answers at once; each later one replaces it, until `Answer.is_final`.
+        The module of `reshuffle.page` with its function `answer(values, stage, upload) -> TabAnswer`, called in
+        another process. Stage 0 answers at once; each later one replaces it, until `TabAnswer.is_final`.
     examples : dict
         Values worth a look, by name; the other inputs have their defaults.
     """

@@ -19,7 +19,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from reshuffle.page.answers import Answer, refusal
+from reshuffle.page.answers import TabAnswer, refusal
 from reshuffle.page.tabs import Tab
 
 LONGEST, LONGEST_OF_MANY = 60.0, 15.0
@@ -53,7 +53,7 @@ class Worker:
             )
         return self._process
 
-    async def ask(self, question: tuple[Any, ...]) -> Answer:
+    async def ask(self, question: tuple[Any, ...]) -> TabAnswer:
         """Return the answer to one question; a refusal if the process died of it."""
         process = await self.start()
         assert process.stdin is not None
@@ -62,7 +62,7 @@ class Worker:
             process.stdin.write(_packed(question))
             await process.stdin.drain()
             (length,) = _LENGTH.unpack(await process.stdout.readexactly(_LENGTH.size))
-            answer: Answer = pickle.loads(await process.stdout.readexactly(min(length, _LARGEST_ANSWER)))
+            answer: TabAnswer = pickle.loads(await process.stdout.readexactly(min(length, _LARGEST_ANSWER)))
             return answer
         except (OSError, asyncio.IncompleteReadError):
             await self.kill()
@@ -96,7 +96,7 @@ class Pool:
         """Let one worker prepare itself."""
         await self._idle[-1].start()
 
-    async def ask(self, tab: Tab, stage: int, values: dict[str, Any], upload: str | None) -> Answer:
+    async def ask(self, tab: Tab, stage: int, values: dict[str, Any], upload: str | None) -> TabAnswer:
         """Return the answer of a stage of a tab. Cancelled, it leaves the worker fit for the next question."""
         self._waiting += 1
         try:
@@ -125,7 +125,7 @@ class Pool:
             self._leaving.add(leaving)
             leaving.add_done_callback(self._leaving.discard)
 
-    async def _leave(self, worker: Worker, work: "asyncio.Task[Answer]", patience: float) -> None:
+    async def _leave(self, worker: Worker, work: "asyncio.Task[TabAnswer]", patience: float) -> None:
         """Hand the worker to the next question: at once if it is done, else after some patience and its end."""
         done, _ = await asyncio.wait({work}, timeout=patience)
         if not done:
@@ -141,13 +141,13 @@ class Pool:
             await worker.kill()
 
 
-def answer(module: str, stage: int, values: dict[str, Any], upload: str | None) -> Answer:
+def answer(module: str, stage: int, values: dict[str, Any], upload: str | None) -> TabAnswer:
     """Return the answer of a tab, or why there is none; warnings become remarks, errors refusals."""
     printed = io.StringIO()
     try:
         with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stderr(printed):
             warnings.simplefilter("always")
-            found: Answer = import_module(f"reshuffle.page.{module}").answer(values, stage, upload)
+            found: TabAnswer = import_module(f"reshuffle.page.{module}").answer(values, stage, upload)
     except Exception as error:
         return refusal(error)
     remarks = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]

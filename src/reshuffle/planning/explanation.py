@@ -137,7 +137,7 @@ def _exceeded(shares: FloatArray, size: float) -> float:
     if abs(w) < _NEAR_MEAN:
         # The limit of what follows at the mean.
         skewness = 8 * float((shares**3).sum()) / (2 * float(squares.sum())) ** 1.5
-        return 0.5 - skewness / (6 * math.sqrt(2 * math.pi))
+        return float(0.5 - skewness / (6 * math.sqrt(2 * math.pi)))
     v = t * math.sqrt(2 * float(squares.sum()))
     return float(scipy.special.ndtr(-w - math.log(v / w) / w))
 

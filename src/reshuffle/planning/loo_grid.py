@@ -46,7 +46,7 @@ _NEAREST = 0.99
 
 
 @dataclass(frozen=True, eq=False)
-class Spectrum:
+class RowSpectrum:
     """The rows of a problem in the eigenvectors of W.
 
     Attributes
@@ -66,7 +66,7 @@ class Spectrum:
     centred: bool = False
 
     @classmethod
-    def of(cls, problem: LeastSquares, centred: bool = False) -> "Spectrum":
+    def of(cls, problem: LeastSquares, centred: bool = False) -> "RowSpectrum":
         """The spectrum by one decomposition of the reduced rows."""
         space = problem.row_space
         _, sizes, right = scipy.linalg.svd(problem.reduction.rows, full_matrices=False, check_finite=False)
@@ -138,17 +138,17 @@ class LeftOutCurve:
 
     Attributes
     ----------
-    spectrum : Spectrum
+    spectrum : RowSpectrum
     nodes, weights : (N,)
         m and dm / (2 pi i), in the upper half plane.
     """
 
-    spectrum: Spectrum
+    spectrum: RowSpectrum
     nodes: AnyArray
     weights: AnyArray
 
     @classmethod
-    def around(cls, spectrum: Spectrum, step: float, longest: float, penalty: float) -> "LeftOutCurve":
+    def around(cls, spectrum: RowSpectrum, step: float, longest: float, penalty: float) -> "LeftOutCurve":
         """Make the curve for steps up to `step`, step times visits to `longest`, and penalties to `penalty`."""
         curve = contour.around(0.0, step * (float(spectrum.values.max()) + penalty), longest / step)
         return cls(spectrum, curve.nodes / step, curve.weights / step)
@@ -241,7 +241,7 @@ class SpreadEstimate:
     spread more than this: what they do in one epoch they do in all.
     """
 
-    spectrum: Spectrum
+    spectrum: RowSpectrum
 
     def along(
         self, scheme: Scheme, steps: FloatArray, epochs: FloatArray, penalty: float = 0.0
@@ -319,12 +319,12 @@ def auto_steps(problem: LeastSquares, schemes: Sequence[Scheme], count: int = _C
     """
     if not problem.rank:
         raise ValueError("X must not be zero in all its entries, but it is; give steps yourself.")
-    spectrum = Spectrum.of(problem)
+    spectrum = RowSpectrum.of(problem)
     safe = [spectrum.safe_step(scheme) for scheme in schemes]
     return np.geomspace(_LOWEST * min(safe), _HIGHEST * max(safe), count)
 
 
-def ridge_left_out(spectrum: Spectrum, penalties: FloatArray) -> tuple[FloatArray, FloatArray]:
+def ridge_left_out(spectrum: RowSpectrum, penalties: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The mean of e_i^2 over rows and outputs, and its standard error, (k,) each, of ridge regression.
 
     The loss is |y - X b|^2 / (2n) + penalty |b|^2 / 2, with penalties (k,) above zero: the E_i at m = -penalty.

@@ -17,7 +17,7 @@ from reshuffle.errors import AccuracyWarning
 from reshuffle.grid import single_runs
 from reshuffle.grid.metrics import REFUSALS
 from reshuffle.planning.correction import Correction, Recipes
-from reshuffle.planning.loo_grid import LeftOutCurve, Spectrum, SpreadEstimate, averaged
+from reshuffle.planning.loo_grid import LeftOutCurve, RowSpectrum, SpreadEstimate, averaged
 from reshuffle.run import Run, descend
 from reshuffle.schemes import FullBatch
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
@@ -136,7 +136,7 @@ class Search:
 
     def __init__(
         self,
-        spectrum: Spectrum,
+        spectrum: RowSpectrum,
         scheme: Scheme,
         *,
         batch_sizes: FloatArray,

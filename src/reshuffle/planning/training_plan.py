@@ -18,7 +18,7 @@ from reshuffle.grid import single_runs
 from reshuffle.grid.metrics import REFUSALS
 from reshuffle.planning import programs
 from reshuffle.planning.correction import NORMAL, Correction
-from reshuffle.planning.loo_grid import Spectrum, ridge_left_out
+from reshuffle.planning.loo_grid import RowSpectrum, ridge_left_out
 from reshuffle.planning.search import EQUAL, PlannedRecipe, Search
 from reshuffle.problem import LeastSquares
 from reshuffle.problem.classes import Classes, classes_of
@@ -733,7 +733,7 @@ def plan(
         "epochs": np.unique(np.geomspace(1, _arrays.whole_number("epochs", epochs, 1), _EPOCHS).round()),
     }
     momenta = _numbers("momenta", momenta, "at least 0 and below 1", -1.0, 1.0)
-    spectrum = Spectrum.of(problem, centres)
+    spectrum = RowSpectrum.of(problem, centres)
     of_run = _arrays.flag("of_run", of_run)
     search = Search(spectrum, template.with_batch_size(1), **grid, momenta=momenta, of_run=of_run)
     best, *others = search.ranked(verifies)

@@ -20,8 +20,10 @@ from reshuffle.epoch.moments.matrix import (
 from reshuffle.epoch.moments.stationary import (
     ROUNDS,
     Enclosure,
+    Map,
     MeanPart,
     eigenmatrix,
+    perron,
     positive_radius,
 )
 from reshuffle.epoch.timeline import Timeline
@@ -33,8 +35,9 @@ from reshuffle.schemes.base import Shuffle
 
 _ROUNDING = 1e-12
 """Relative size of a difference of two changes that is nothing but rounding."""
-_PATIENCE = ((20, 200), (ROUNDS, ROUNDS))
-"""Rounds for the gain and for the rate: where orders agree on a mode the lower bound of the gain never rises."""
+_FEW_ROUNDS, _TOLERANCES, _SHARE = 3, (1e-3, 1e-7), 0.01
+"""Rounds of bounds on the gain before it is computed as an eigenvalue (where orders agree on a mode the lower bound
+never rises); relative accuracies of that, far from one and near it; the share of the identity in its matrix."""
 _OPEN = 1e-7
 """Relative width of bounds on the rate that more rounds would improve."""
 
@@ -109,9 +112,9 @@ def mean_square_stability(run: AffineTrajectory, modes: ModesTrajectory | None =
     if not spreads:
         gain = 0.0 if mean.converges else np.inf
         return MeanSquareStability(mean.converges, square, (square, square), gain)
-    rate, gained = _rate(timeline, rounds=rounds), Enclosure(np.inf, np.inf, np.inf)
+    rate, gained = _rate(timeline, rounds), Enclosure(np.inf, np.inf, np.inf)
     if mean.converges:
-        gained = spread_gain(timeline, rounds=rounds)
+        gained = _gain(timeline, rounds)
     decided = _decided(gained, rate)
     converges = mean.converges and (gained.estimate < 1 if decided is None else decided)
     # The mean knows of what a penalty does outside the row space, too.
@@ -160,19 +163,26 @@ def _from_draws(run: AffineTrajectory, modes: ModesTrajectory | None) -> MeanSqu
     )  # fmt: skip
 
 
-def is_stable(timeline: Timeline, start: FloatArray | None = None) -> tuple[bool, FloatArray | None]:
-    """True if the mean square converges along a trajectory of random orders on which the mean does.
+def gain_beside_one(
+    timeline: Timeline, start: FloatArray | None = None, is_near: bool = False
+) -> tuple[float, FloatArray | None]:
+    """Gain along a trajectory of random orders on which the mean converges, on the right side of one.
 
-    Also returns the matrix that decided it, which may be the `start` for a nearby step.
+    Far from one it is an estimate; digits are sought at once where it `is_near`. Also returns a definite matrix
+    near its eigenmatrix, a `start` for a nearby step.
     """
-    for of_gain, of_rate in _PATIENCE:
-        gain = spread_gain(timeline, decided=1.0, rounds=of_gain, start=start)
-        decided, start = gain.is_below(1.0), gain.matrix
-        if decided is None:
-            decided = _decided(gain, _rate(timeline, decided=1.0, rounds=of_rate))
-        if decided is not None:
-            return decided, start
-    return gain.estimate < 1, start
+    positive, dimension = _gained(timeline)
+    found = positive_radius(positive, dimension, 1.0, unit=1.0, rounds=_FEW_ROUNDS, start=start)
+    if found.is_below(1.0) is not None:
+        return found.estimate, found.matrix
+    value, matrix = 1.0, found.matrix
+    for tolerance in _TOLERANCES[is_near:]:
+        value, matrix = perron(positive, dimension, tolerance, matrix)
+        # Definite, with a share of all that may be the eigenmatrix at another step.
+        matrix = (1 - _SHARE) * matrix / np.trace(matrix) + _SHARE * np.eye(dimension) / dimension
+        if abs(value - 1) > 10 * tolerance:
+            break
+    return value, matrix
 
 
 def _decided(gain: Enclosure, rate: Enclosure) -> bool | None:
@@ -183,7 +193,7 @@ def _decided(gain: Enclosure, rate: Enclosure) -> bool | None:
     return rate.is_below(1.0) if of_gain is None else of_gain
 
 
-def _rate(timeline: Timeline, decided: float | None = None, rounds: int = ROUNDS) -> Enclosure:
+def _rate(timeline: Timeline, rounds: int) -> Enclosure:
     """The spectral radius of M -> E[A M A']."""
     change = congruence_change(timeline)
     dimension = timeline.visits(0).dimension
@@ -191,11 +201,10 @@ def _rate(timeline: Timeline, decided: float | None = None, rounds: int = ROUNDS
     def moved(matrix: FloatArray) -> FloatArray:
         return np.asarray(matrix + change(matrix))
 
-    found = positive_radius(moved, dimension, decided, rounds=rounds)
+    found = positive_radius(moved, dimension, rounds=rounds)
     # Where other eigenvalues are nearly as large, as those of the momentum buffer are, no number of rounds will do.
     small = dimension * (dimension + 1) // 2 <= MOST_WRITTEN_OUT
-    spent = decided is not None or rounds < ROUNDS
-    if spent or not small or not np.isfinite(found.upper) or not _is_open(found):
+    if rounds < ROUNDS or not small or not np.isfinite(found.upper) or not _is_open(found):
         return found
     again = positive_radius(moved, dimension, rounds=1, start=eigenmatrix(moved, dimension))
     lower, upper = max(found.lower, again.lower), min(found.upper, again.upper)
@@ -207,10 +216,15 @@ def _is_open(rate: Enclosure) -> bool:
     return rate.upper - rate.lower > _OPEN * rate.upper
 
 
-def spread_gain(
-    timeline: Timeline, decided: float | None = None, rounds: int = ROUNDS, start: FloatArray | None = None
-) -> Enclosure:
-    """The spectral radius of (I - Abar . Abar')^-1 E; only which side of `decided` it is on, if that is given."""
+def _gain(timeline: Timeline, rounds: int) -> Enclosure:
+    """The spectral radius of (I - Abar . Abar')^-1 E."""
+    positive, dimension = _gained(timeline)
+    # A gain is compared with one: far below it few digits suffice.
+    return positive_radius(positive, dimension, unit=1.0, rounds=rounds)
+
+
+def _gained(timeline: Timeline) -> tuple[Map, int]:
+    """M -> (I - Abar . Abar')^-1 E(M) of symmetric matrices (d, d), and d."""
     part, change = MeanPart(timeline.map(0)), congruence_change(timeline)
     scales = np.outer(part.units, part.units)
     # Slow modes change by little, and what they change by is known as well, relative to that, as of fast ones.
@@ -228,5 +242,4 @@ def spread_gain(
             return np.zeros_like(matrix)
         return scales * part.solve(spread)
 
-    # A gain is compared with one: far below it few digits suffice.
-    return positive_radius(positive, len(scales), decided, unit=1.0, rounds=rounds, start=start)
+    return positive, len(scales)

@@ -17,9 +17,9 @@ from reshuffle.problem.classes import Classes
 from reshuffle.recipe import Average
 from reshuffle.run import Run
 from reshuffle.sklearn.regressor import (
-    Data,
     MiniBatchRegressor,
     Path,
+    TrainingData,
     TrainingParameters,
     checked_rows,
     checked_weights,
@@ -30,7 +30,7 @@ from reshuffle.sklearn.regressor_cv import HeldOutSearch
 class _Classifier(ClassifierMixin):
     """Decisions by the outputs of a `MiniBatchRegressor` that has learned targets of classes."""
 
-    def _labelled(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> tuple[Data, Classes]:
+    def _labelled(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> tuple[TrainingData, Classes]:
         """Rows, targets and weights, with at least two rows, and the classes."""
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(y)
@@ -40,7 +40,7 @@ class _Classifier(ClassifierMixin):
             own = compute_sample_weight(self.class_weight, y)
             weights = own if weights is None else own * weights
         self.classes_ = classes.names
-        return Data(_arrays.real_array("X", X), classes.targets, weights), classes
+        return TrainingData(_arrays.real_array("X", X), classes.targets, weights), classes
 
     def _take(self, model: MiniBatchRegressor) -> None:
         """Make the outputs of a fitted model those of the classes."""

@@ -14,8 +14,8 @@ from reshuffle._arrays import FloatArray
 from reshuffle.problem.kernel import KernelFeatures
 from reshuffle.run import Run
 from reshuffle.sklearn.regressor import (
-    Data,
     MiniBatchRegressor,
+    TrainingData,
     TrainingParameters,
     checked_rows,
     positions_warn,
@@ -85,7 +85,7 @@ budget, random_state
         sample_weight : (n,), optional
             As in MiniBatchRegressor.
         """
-        data = Data.checked(self, X, y, sample_weight, 1)
+        data = TrainingData.checked(self, X, y, sample_weight, 1)
         features = KernelFeatures(self._kernel(data.X, data.X))
         own = ("kernel", "gamma", "degree", "coef0", "kernel_params")
         shared = {name: value for name, value in self.get_params().items() if name not in own}

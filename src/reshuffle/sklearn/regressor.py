@@ -84,7 +84,7 @@ def positions_warn(*names: str, allowed: int = 0) -> Callable[[Model], Model]:
 
 
 @dataclass(frozen=True, eq=False)
-class Data:
+class TrainingData:
     """Rows (n, p), responses (n,) or (n, t), and weights (n,) or None."""
 
     X: FloatArray
@@ -92,7 +92,9 @@ class Data:
     weights: FloatArray | None
 
     @classmethod
-    def checked(cls, estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None, least: int) -> "Data":
+    def checked(
+        cls, estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None, least: int
+    ) -> "TrainingData":
         """The checked arguments of `fit`, with at least `least` rows; sets `n_features_in_` on the estimator."""
         X, y = validate_data(
             estimator,
@@ -115,9 +117,9 @@ class Data:
             made.update(b"" if part is None else part.tobytes())
         return made.digest()
 
-    def part(self, rows: IntArray) -> "Data":
+    def part(self, rows: IntArray) -> "TrainingData":
         """Some of the rows."""
-        return Data(self.X[rows], self.y[rows], None if self.weights is None else self.weights[rows])
+        return TrainingData(self.X[rows], self.y[rows], None if self.weights is None else self.weights[rows])
 
 
 def checked_rows(estimator: Any, X: Any) -> FloatArray:
@@ -233,7 +235,7 @@ class FitParameters:
         """Rows without which there is nothing to learn: a single one less its mean is zero."""
         return 2 if self.centre else 1
 
-    def on(self, data: Data) -> "Fit":
+    def on(self, data: TrainingData) -> "Fit":
         """The fit to rows in memory; a search over epochs shares one among all that are otherwise equal."""
         if data.X.size > _SHARED_ENTRIES or not isinstance(self.learning_rate, float | None):
             return self._made(data)
@@ -244,7 +246,7 @@ class FitParameters:
                 _fits.pop(next(iter(_fits)), None)
         return _fits[key]
 
-    def _made(self, data: Data) -> "Fit":
+    def _made(self, data: TrainingData) -> "Fit":
         """A new fit; rows of weight zero are left out, the other weights divided by their mean."""
         weights = data.weights
         if weights is not None:
@@ -259,7 +261,7 @@ class FitParameters:
         made = Standardizer.identity(data.X.shape[1], None if data.y.ndim == 1 else data.y.shape[1])
         if self.centre or self.scale:
             made = Standardizer.of(data.X, data.y, centre=self.centre, scale=self.scale, weights=weights)
-        return Fit(self, made, Data(made.rows(data.X), made.responses(data.y), weights))
+        return Fit(self, made, TrainingData(made.rows(data.X), made.responses(data.y), weights))
 
     def on_stream(self, stream: Stream) -> "Fit":
         """The fit to rows that are read in chunks."""
@@ -277,7 +279,9 @@ class Fit:
     and is computed again.
     """
 
-    def __init__(self, training: FitParameters, standardizer: Standardizer, data: Data | Stream | None):
+    def __init__(
+        self, training: FitParameters, standardizer: Standardizer, data: TrainingData | Stream | None
+    ):
         self.training, self.standardizer, self.data = training, standardizer, data
 
     def __getstate__(self) -> dict[str, Any]:
@@ -511,7 +515,7 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, TrainingParameters):
             self._fit = training.on_stream(found)
         else:
             X, y = (X, y) if found is None else (found.X, found.y)
-            self._fit = training.on(Data.checked(self, X, y, sample_weight, training.least_rows))
+            self._fit = training.on(TrainingData.checked(self, X, y, sample_weight, training.least_rows))
         self.n_iter_ = epochs
         self.learning_rate_ = self._fit.run.step
         coef, intercept = self.path(epochs)

@@ -24,11 +24,11 @@ from reshuffle.problem.sources import Stream, opened
 from reshuffle.recipe import Average
 from reshuffle.run import Run
 from reshuffle.sklearn.regressor import (
-    Data,
     Fit,
     FitParameters,
     MiniBatchRegressor,
     Path,
+    TrainingData,
     checked_rows,
     positions_warn,
 )
@@ -75,7 +75,7 @@ class HeldOutSearch(BaseEstimator):
         """Losses (E, m) of predictions (E, m, t) for responses (m, t); a second set decides between equal means."""
         return np.asarray(np.square(predicted - y).mean(axis=-1)[np.newaxis])
 
-    def _search(self, data: Data, stratify: Any, best_possible: float) -> MiniBatchRegressor:
+    def _search(self, data: TrainingData, stratify: Any, best_possible: float) -> MiniBatchRegressor:
         """Choose on held-out rows and fit the chosen model to all; scores are the best possible one less losses."""
         epochs, models = _epochs(self.epochs), self._models()
         scores = [self._score(model, data, epochs, stratify) for model in models]
@@ -96,7 +96,9 @@ class HeldOutSearch(BaseEstimator):
         chosen.set_params(epochs=self.best_epoch_).fit(data.X, data.y, data.weights)
         return chosen
 
-    def _score(self, model: MiniBatchRegressor, data: Data, epochs: FloatArray, stratify: Any) -> "Score":
+    def _score(
+        self, model: MiniBatchRegressor, data: TrainingData, epochs: FloatArray, stratify: Any
+    ) -> "Score":
         """Losses of a model on held-out rows; its learning rate becomes the number that "auto" is on all rows."""
         training = FitParameters.of(model)
         fitted = training.on(data)
@@ -206,7 +208,9 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, HeldOutSearch):
                 "choose on a sample of the rows, and fit MiniBatchRegressor to all of them."
             )
         X, y = (X, y) if found is None else (found.X, found.y)
-        self.best_estimator_ = chosen = self._search(Data.checked(self, X, y, sample_weight, 2), None, 0.0)
+        self.best_estimator_ = chosen = self._search(
+            TrainingData.checked(self, X, y, sample_weight, 2), None, 0.0
+        )
         losses, weights = self._rows
         self.test_error_, self.interval_ = float(-self.best_score_), (-self.best_score_, -self.best_score_)
         if losses[0].any():
@@ -310,7 +314,7 @@ def _left_out(fitted: Fit, epochs: FloatArray, losses: Losses) -> Score:
     n, outputs, weights = run.problem.n, run.problem.outputs or 1, run.problem.sample_weight
     rows = np.sort(np.random.default_rng(run.accuracy.seed).permutation(n)[:_LEFT_OUT])
     weights = None if weights is None else weights[rows]
-    assert isinstance(fitted.data, Data)
+    assert isinstance(fitted.data, TrainingData)
     y = (fitted.data.y[rows] + fitted.standardizer.response_mean).reshape(len(rows), -1)
     means, deviations, of_rows = [], [], []
     for part in np.array_split(epochs, -(-len(epochs) * len(rows) * outputs // _AT_A_TIME)):
@@ -326,7 +330,9 @@ def _left_out(fitted: Fit, epochs: FloatArray, losses: Losses) -> Score:
     return Score(np.concatenate(means, axis=1), np.concatenate(deviations), np.concatenate(of_rows), weights)
 
 
-def _by_folds(training: FitParameters, data: Data, folds: Any, epochs: FloatArray, losses: Losses) -> Score:
+def _by_folds(
+    training: FitParameters, data: TrainingData, folds: Any, epochs: FloatArray, losses: Losses
+) -> Score:
     """Losses of the rows that are held out of each fold, whose means are its own; inf where training diverges."""
     found, of_rows, weights = [], [], []
     with np.errstate(invalid="ignore", over="ignore"):

@@ -51,7 +51,7 @@ _AGREES, _ROUNDED, _TRUSTED = 1e-11, 1e-15, 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Contour:
+class RateContour:
     """Nodes 1 - w (N,) and weights dw / (2 pi i) in the upper half plane: integrals are twice the real part."""
 
     nodes: AnyArray
@@ -64,7 +64,7 @@ class Contour:
             return np.asarray(rest / self.nodes * self.weights)
 
 
-def around(lowest: float, highest: float, last: float, beside: AnyArray | None = None) -> Contour:
+def around(lowest: float, highest: float, last: float, beside: AnyArray | None = None) -> RateContour:
     """Curve around decay rates between `lowest` and `highest`, for powers up to `last`.
 
     Rates beyond 2 belong to runs that diverge: the disc grows with the largest |1 - rate|. Complex ones, off
@@ -107,7 +107,7 @@ def around(lowest: float, highest: float, last: float, beside: AnyArray | None =
     nodes = 1 - radius + radius * distance * (1 - mapped) / moved
     derivative = radius * (1 - centre**2) / moved**2 * slit * slope
     # Along the upper half from left to right is clockwise.
-    return Contour(nodes, -derivative * (2 * quarter / count) / (2j * math.pi))
+    return RateContour(nodes, -derivative * (2 * quarter / count) / (2j * math.pi))
 
 
 def require_resolved(sizes: FloatArray, apart: float = _APART) -> None:
@@ -251,7 +251,7 @@ class LeftOutRows:
         """o'V (m, s, t) of V (m, q, t): of alpha, the responses."""
         return np.asarray(np.einsum("qs,mqt->mst", self.picks, values))
 
-    def _curves(self, last: float, epochs: int, rows: int) -> tuple[list[Contour], float]:
+    def _curves(self, last: float, epochs: int, rows: int) -> tuple[list[RateContour], float]:
         """Curves around the decay rates of all left-out runs, as a rule and at most, and operations per row.
 
         No curves where the first few epochs are better followed one by one, or runs diverge.

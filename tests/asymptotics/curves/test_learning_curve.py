@@ -37,7 +37,7 @@ def full_batch_risk(aspect, alpha, epochs, noise, signal):
 @pytest.mark.parametrize("aspect", [0.25, 1.0, 1.5, 3.0])
 @pytest.mark.parametrize("route", ["closed", "system"])
 def test_one_batch_is_gradient_descent(aspect, route):
-    law = asymptotics.marchenko_pastur(aspect, 0.3) if route == "closed" else BatchLaw(aspect, 0.3, 1)
+    law = asymptotics.batch_spectrum(aspect, 0.3, 1) if route == "closed" else BatchLaw(aspect, 0.3, 1)
     found = LearningCurve(law, noise=0.7, signal=1.3).risk([0, 1, 7, 100])
     for i, epochs in enumerate([0, 1, 7, 100]):
         expected = full_batch_risk(aspect, 0.3, epochs, 0.7, 1.3)
@@ -288,14 +288,6 @@ def test_epochs_have_any_shape():
     assert curve.risk(grid).total[1, 1] == pytest.approx(curve.risk(300).total, rel=1e-13)
     assert curve.risk([]).total.shape == (0,)
     assert curve.risk(0).total == pytest.approx(1)
-
-
-def test_curves_side_by_side():
-    comparison = asymptotics.compare_curves(0.25, 0.4, 2, noise=2.0)
-    assert comparison.price == pytest.approx(4 * (0.33399558 - 1 / 3), abs=4e-8)
-    assert comparison.best[0].risk > comparison.best[1].risk
-    assert asymptotics.compare_curves(1.5, 0.5, 2).price == -math.inf
-    assert math.isnan(asymptotics.compare_curves(1.5, 0.9, 2).price)
 
 
 @pytest.mark.parametrize("epochs", [3, [1, 2], [[1.0, math.inf]]])

@@ -1,12 +1,11 @@
-"""Frontiers, critical batch sizes and reused data: against brute force and closed forms."""
+"""Frontiers and critical batch sizes: against brute force and closed forms."""
 
 import math
 
 import numpy as np
 import pytest
 
-from reshuffle.asymptotics import PowerLaw, compute_frontier, critical_batch_size, effective_reuse, one_pass
-from reshuffle.asymptotics.replacement import one_pass_risk
+from reshuffle.asymptotics import PowerLaw, compute_frontier, critical_batch_size, one_pass
 from tests.asymptotics.streaming import simulated_passes
 
 
@@ -51,26 +50,3 @@ def test_the_critical_batch_reaches_its_target_and_no_other_step_is_faster():
     at = critical_batch_size(spectrum, source, 0.2, batch_size=[round(found.critical)])
     assert 1.7 < at.steps[0] / at.fewest_steps < 2.3
     assert 1.7 < at.samples[0] / at.fewest_samples < 2.3
-
-
-def test_the_best_one_pass_is_that_of_one_pass():
-    """The closed form at p -> infinity against one_pass with p = 20,000 equal eigenvalues."""
-    p = 20_000
-    for time in (0.5, 3.0):
-        risks = [
-            one_pass([1.0] * p, [1 / p] * p, 1, theta / p, round(time * p), noise=0.5).risk
-            for theta in np.geomspace(0.05, 1.0, 60)
-        ]
-        assert min(risks) == pytest.approx(one_pass_risk(time, 0.5, 1.0), rel=1e-3)
-
-
-@pytest.mark.slow
-def test_reuse_grows_with_epochs_and_with_rows():
-    few = effective_reuse(0.25, [1, 4, 64], noise=0.5)
-    many = effective_reuse(1 / 32, [1, 4, 64], noise=0.5)
-    assert (np.diff(few.reuse) > 0).all()
-    assert many.reuse[-1] > few.reuse[-1] > 1
-    # No number of epochs is worth more than least squares with the best penalty has: the Bayes risk.
-    assert (few.risk > 0).all()
-    for risk, reuse in zip(few.risk, few.reuse, strict=True):
-        assert one_pass_risk(reuse / 0.25, 0.5, 1.0) == pytest.approx(risk, rel=1e-6)
