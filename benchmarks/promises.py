@@ -1,13 +1,14 @@
 """The test error that a plan promises, beside the one on fresh rows: bias, and coverage of its 95% interval.
 
-python -m benchmarks.promises [--problems 1020] [--splits 30] [--jobs 2]
+python -m benchmarks.promises [--problems 1020] [--few 150] [--splits 30] [--jobs 2]
 python -m benchmarks.promises --explain 200
 
-Problems are drawn: n rows from 8 to 300, evenly in the logarithm, columns from n / 20 to 2 n, three signal-to-noise
-ratios, columns alike or correlated, of equal or decaying variance, in units of their own. The truth is the error on
-4,000 fresh rows. Data sets are split: n rows to plan with, all others are the truth. Both are for a single run of
-the recommended recipe: the mean over its orders plus the spread. The bias is the geometric mean of promise over
-truth, less one; in brackets that of the estimate of the recipe before it is corrected for the choice.
+Problems are drawn: n rows from 8 to 300, evenly in the logarithm, and --few more of each kind with 15 to 29 rows;
+columns from n / 20 to 2 n, three signal-to-noise ratios, columns alike or correlated, of equal or decaying
+variance, in units of their own. The truth is the error on 4,000 fresh rows. Data sets are split: n rows to plan
+with, all others are the truth. Both are for a single run of the recommended recipe: the mean over its orders plus
+the spread. The bias is the geometric mean of promise over truth, less one; in brackets that of the estimate of the
+recipe before it is corrected for the choice.
 
 With --explain, so many runs of each of 36 recipes are trained honestly, and `explain` is asked of each: the shares
 of probabilities below 0.05 and 0.01 should be as large.
@@ -59,10 +60,10 @@ class Outcome:
     high: float
 
 
-def drawn(kind: str, seed: int) -> tuple[Rows, Rows]:
-    """Rows and responses to plan with, and fresh ones from the same source."""
-    rng = np.random.default_rng([seed, KINDS.index(kind)])
-    n = round(math.exp(rng.uniform(math.log(8), math.log(300))))
+def drawn(kind: str, seed: int, few: bool = False) -> tuple[Rows, Rows]:
+    """Rows and responses to plan with, 8 to 300 or 15 to 29 of them, and fresh ones from the same source."""
+    rng = np.random.default_rng([seed, KINDS.index(kind), few] if few else [seed, KINDS.index(kind)])
+    n = round(math.exp(rng.uniform(*np.log([15, 29] if few else [8, 300]))))
     p = max(1, round(n * math.exp(rng.uniform(math.log(0.05), math.log(2.0)))))
     sizes = np.arange(1, p + 1.0) ** -rng.choice([0.0, 0.5, 1.0])
     truth = rng.standard_normal(p) / math.sqrt(np.square(sizes).sum())
@@ -114,9 +115,9 @@ def split(name: str, n: int, seed: int) -> tuple[Rows, Rows]:
 
 
 def outcome(task: tuple[str, int, int]) -> Outcome | None:
-    """The promise and the truth; nothing where there is nothing to learn. n = 0 stands for a drawn problem."""
+    """The promise and the truth; nothing where there is nothing to learn. n = 0, or -1 for few rows: drawn."""
     name, n, seed = task
-    (X, y), (fresh, answers) = split(name, n, seed) if n else drawn(name, seed)
+    (X, y), (fresh, answers) = split(name, n, seed) if n > 0 else drawn(name, seed, few=n < 0)
     if not np.ptp(y, axis=0).all() or not np.ptp(X, axis=0).any():
         return None
     with warnings.catch_warnings(), one_thread():
@@ -166,7 +167,7 @@ def honest(runs: int) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name, default in (("problems", 1020), ("splits", 30), ("jobs", 2), ("seed", 20_000)):
+    for name, default in (("problems", 1020), ("few", 150), ("splits", 30), ("jobs", 2), ("seed", 20_000)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--explain", type=int, metavar="RUNS", help="ask explain of honest runs")
     given = parser.parse_args(arguments)
@@ -175,6 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     each = -(-given.problems // len(KINDS))
     tasks = [(kind, 0, given.seed + seed) for kind in KINDS for seed in range(each)]
+    tasks += [(kind, -1, given.seed + seed) for kind in KINDS for seed in range(given.few)]
     tasks += [(name, n, seed) for name, sizes in SETS.items() for n in sizes for seed in range(given.splits)]
     with ProcessPoolExecutor(given.jobs) as pool:
         made = pool.map(outcome, tasks, chunksize=10)
@@ -193,7 +195,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(line(kind, "30 or more", over))
     for name, sizes in SETS.items():
         for n in sizes:
-            print(line(name, str(n), [one for one in found if (one.group, one.n) == (name, n)]))
+            some = [one for one in found if (one.group, one.n) == (name, n)]
+            if some:
+                print(line(name, str(n), some))
 
 
 if __name__ == "__main__":

@@ -391,9 +391,9 @@ def folder(tmp_path, monkeypatch):
             "column 'rate' must be a number, but it is the percentage '0.5%'; write numbers without the sign",
         ),
         (
-            COLOURS.format("classes"),
-            "column 'y' must be a number, but it is 'no', one of 2 different entries; write a number for each "
-            "class, such as 0, 1, or name another target.\n",
+            f"{OWN} classes.csv --one-hot colour",
+            "column 'y' must be a number, but it is 'no', one of 2 different entries; reshuffle advise --classes "
+            "learns classes; here write a number for each, or name another target.\n",
         ),
         # Sweeps.
         (SWEEP, "out"),
