@@ -8,7 +8,10 @@ import os
 import subprocess
 import sys
 
-import numpy._core._multiarray_umath as machine
+try:
+    import numpy._core._multiarray_umath as machine
+except ModuleNotFoundError:  # before numpy 2
+    import numpy.core._multiarray_umath as machine
 
 KERNELS = {
     "Prescott": ("SSE3",),

@@ -8,8 +8,7 @@ import pytest
 import threadpoolctl
 
 import reshuffle as rs
-from reshuffle.recipe.recipe import Recipe
-from reshuffle.simulation import PairTally, single_run_risks
+from reshuffle.simulation import single_run_risks
 from tests.oracles import brute_force
 from tests.problems import SCHEMES, case, close
 
@@ -57,35 +56,6 @@ def test_the_risk_of_the_mean_iterate_is_the_exact_one(scheme):
     exact = middle.run(scheme).risk(EPOCHS).total
     within_four_standard_errors(result.risk, exact)
     assert (result.expected_risk.mean >= exact - 4 * result.expected_risk.standard_error - 1e-12).all()
-
-
-def test_one_run_is_the_recursion_itself():
-    tiny = case(6, 4, 3, equal=False)
-    trial = training.Trial(
-        tiny.problem, tiny.scheme("reshuffling"), Recipe(tiny.step), tiny.start, 2, fresh_noise=False
-    )
-    block = training.Block(trial, 1, np.random.default_rng(5))
-    *_, (_, state) = block.epochs(2)
-    orders = tiny.scheme("reshuffling").draw(tiny.problem.n, np.random.default_rng(5), 1)
-    beta = tiny.start
-    for _ in range(2):
-        for batch in next(orders)[0]:
-            (affine,) = brute_force.affine_maps(tiny.setting("reshuffling"), [(batch,)])
-            beta = affine[0] @ beta + affine[1] @ tiny.problem.y
-    close(state[0], beta)
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_the_same_seed_gives_the_same_runs_whatever_the_threads(threads):
-    problem = rs.gaussian(60, 90, seed=0)
-    arguments = {"step": 0.05, "epochs": [3, 10], "runs": 50, "seed": 7, "fresh_noise": True}
-    expected = rs.simulate(problem, rs.RandomReshuffling(batches=4), **arguments)
-    with threadpoolctl.threadpool_limits(threads):
-        again = rs.simulate(problem, rs.RandomReshuffling(batches=4), **arguments)
-    np.testing.assert_allclose(again.iterate.mean, expected.iterate.mean, rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(
-        again.expected_risk.standard_error, expected.expected_risk.standard_error, rtol=1e-10
-    )
 
 
 @pytest.mark.parametrize(
@@ -183,32 +153,6 @@ def test_blocks_of_runs_are_averaged_as_one(monkeypatch):
     )
 
 
-def test_order_and_repetition_of_epochs_do_not_matter():
-    tiny = case(8, 5, 2)
-    result = rs.simulate(
-        tiny.problem, tiny.scheme("reshuffling"), step=0.05, epochs=[[5, 0], [5, 2]], runs=10
-    )
-    assert result.iterate.mean.shape == (2, 2, 5)
-    close(result.iterate.mean[0, 0], result.iterate.mean[1, 0])
-    close(result.iterate.mean[0, 1], np.zeros(5))
-
-
-def test_divergence_does_not_crash():
-    tiny = case(8, 5, 2)
-    result = rs.simulate(tiny.problem, tiny.scheme("full"), step=1e6, epochs=[200], runs=4)
-    for estimate in (result.expected_risk, result.iterate, result.risk):
-        assert (estimate.mean == np.inf).all()
-        assert (estimate.standard_error == np.inf).all()
-
-
-def test_without_the_truth_only_iterates_are_reported():
-    problem = rs.LeastSquares([[1.0], [2.0]], [1.0, 2.0])
-    result = rs.simulate(problem, rs.RandomReshuffling(batches=2), step=0.1, epochs=3, runs=10)
-    assert result.expected_risk is None
-    with pytest.raises(rs.MissingTruthError, match="fresh_noise needs beta_star and noise"):
-        rs.simulate(problem, rs.FullBatch(), step=0.1, epochs=3, runs=10, fresh_noise=True)
-
-
 @pytest.mark.slow
 def test_standard_errors_are_those_of_independent_pairs():
     """Full batch is linear in the noise, so the spread of its iterates is known: noise^2 times the map's square."""
@@ -227,52 +171,6 @@ def test_standard_errors_are_those_of_independent_pairs():
     spread = np.std([float(estimate.mean[0]) for estimate in estimates])
     reported = np.sqrt(np.mean([float(estimate.standard_error[0]) ** 2 for estimate in estimates]))
     assert reported == pytest.approx(spread, rel=0.15)
-
-
-def test_tallies_of_blocks_add_up():
-    problem = case(5, 3, 1).problem
-    rng = np.random.default_rng(0)
-    states = [rng.standard_normal((6, 3)), 5 + rng.standard_normal((10, 3))]
-    tally = PairTally(problem, 1)
-    for state in states:
-        block = PairTally(problem, 1)
-        block.add(0, state)
-        tally.merge(block)
-    pairs = np.concatenate([(state[0::2] + state[1::2]) / 2 for state in states])
-    result = tally.result(np.array([1.0]), np.array([0]), 16)
-    close(result.iterate.mean[0], pairs.mean(axis=0))
-    close(result.iterate.standard_error[0], pairs.std(axis=0, ddof=1) / np.sqrt(8))
-
-
-def test_torchs_update_with_momentum_weight_decay_and_a_schedule():
-    """Two steps of a single run by hand: v = momentum v + gradient + penalty b, b = b - step v."""
-    tiny = case(6, 4, 1)
-    problem, steps = tiny.problem, [0.1, 0.03]
-    simulated = rs.simulate(
-        problem, rs.FullBatch(), step=steps, penalty=0.3, momentum=0.6, epochs=2, runs=4, start=tiny.start
-    )
-    beta, buffer = tiny.start, np.zeros(4)
-    for step in steps:
-        gradient = problem.X.T @ (problem.X @ beta - problem.y) / 6 + 0.3 * beta
-        buffer = 0.6 * buffer + gradient
-        beta = beta - step * buffer
-    close(simulated.iterate.mean, beta)
-
-
-def test_an_order_drawn_once_is_kept():
-    orders = rs.ShuffleOnce(batches=6).draw(6, np.random.default_rng(0), 50)
-    first, second = next(orders), next(orders)
-    assert (first == second).all()
-    assert len({tuple(order) for order in first.tolist()}) > 40
-
-
-def test_the_spread_is_the_risk_minus_that_of_the_mean_iterate():
-    problem = rs.gaussian(12, 4, noise=0.5, seed=0)
-    found = rs.simulate(
-        problem, rs.RandomReshuffling(batches=3), step=0.2, epochs=[0, 3], runs=40, fresh_noise=True
-    )
-    close(found.spread.mean, found.expected_risk.mean - found.risk.mean)
-    assert found.spread.standard_error[1] < 0.2 * found.expected_risk.standard_error[1]
 
 
 @pytest.mark.parametrize("covariance", [None, "dense"])
@@ -307,15 +205,6 @@ def test_errors_on_test_samples_vary_as_those_of_real_samples(monkeypatch):
     assert (np.abs(found.test_error.mean - risk) < 4 * found.test_error.standard_error).all()
 
 
-def test_test_samples_need_the_truth():
-    with pytest.raises(rs.MissingTruthError, match="test_samples needs beta_star and noise"):
-        rs.simulate(
-            rs.LeastSquares([[1.0]], [1.0]), rs.FullBatch(), step=0.1, epochs=1, runs=4, test_samples=5
-        )
-    with pytest.raises(ValueError, match="test_samples must be a whole number of at least 0"):
-        rs.simulate(rs.gaussian(3, 2), rs.FullBatch(), step=0.1, epochs=1, runs=4, test_samples=-5)
-
-
 def test_single_runs_are_those_whose_mean_is_simulated():
     problem = rs.gaussian(24, 6, noise=0.7, seed=4)
     for scheme in (rs.SampleReshuffling(batch_size=8), rs.WithReplacement(batches=3), rs.FullBatch()):
@@ -329,3 +218,25 @@ def test_single_runs_are_those_whose_mean_is_simulated():
         single_run_risks(problem, scheme, alpha=0.3, epochs=[np.inf], runs=2)
     with pytest.raises(ValueError, match="runs must be"):
         single_run_risks(problem, scheme, alpha=0.3, epochs=1, runs=0)
+
+
+def test_shapes_divergence_and_what_the_truth_is_needed_for():
+    tiny = case(8, 5, 2)
+    asked = {"step": 0.05, "epochs": [[5, 0], [5, 2]], "runs": 40}
+    result = rs.simulate(tiny.problem, tiny.scheme("reshuffling"), fresh_noise=True, **asked)
+    assert result.iterate.mean.shape == (2, 2, 5)
+    close(result.iterate.mean[0, 0], result.iterate.mean[1, 0])
+    close(result.iterate.mean[0, 1], np.zeros(5))
+    close(result.spread.mean, result.expected_risk.mean - result.risk.mean)
+    assert result.spread.standard_error[0, 0] < 0.2 * result.expected_risk.standard_error[0, 0]
+    wild = rs.simulate(tiny.problem, tiny.scheme("full"), step=1e6, epochs=[200], runs=4)
+    for estimate in (wild.expected_risk, wild.iterate, wild.risk):
+        assert (estimate.mean == np.inf).all()
+        assert (estimate.standard_error == np.inf).all()
+    unknown, simple = rs.LeastSquares([[1.0], [2.0]], [1.0, 2.0]), {"step": 0.1, "epochs": 3, "runs": 10}
+    assert rs.simulate(unknown, rs.RandomReshuffling(batches=2), **simple).expected_risk is None
+    for name, value in {"fresh_noise": True, "test_samples": 5}.items():
+        with pytest.raises(rs.MissingTruthError, match=f"{name} needs beta_star and noise"):
+            rs.simulate(unknown, rs.FullBatch(), **simple, **{name: value})
+    with pytest.raises(ValueError, match="test_samples must be a whole number of at least 0"):
+        rs.simulate(tiny.problem, rs.FullBatch(), **simple, test_samples=-5)

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from reshuffle.errors import ArgumentError, BudgetError, Hint
 
 FloatArray: TypeAlias = NDArray[np.float64]
-IntArray: TypeAlias = NDArray[np.int64]
+IntArray: TypeAlias = NDArray[np.intp]
+"""Indices: of 32 bits in a browser, where numpy refuses wider ones."""
 BoolArray: TypeAlias = NDArray[np.bool_]
 AnyArray: TypeAlias = NDArray[Any]
 

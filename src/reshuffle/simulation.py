@@ -264,7 +264,7 @@ class Block:
         for epoch in range(1, last + 1):
             self.now = self.recipe.at(epoch - 1)
             self.taken_on = average if average is not None and epoch > average.start else None
-            made = np.zeros(len(self.state), dtype=np.int64)
+            made = np.zeros(len(self.state), dtype=np.intp)
             for visit in next(training):
                 self._slot = int(made[visit.runs[0]])
                 self._visit(visit)

@@ -9,31 +9,6 @@ import reshuffle as rs
 from reshuffle import free
 
 
-def proper_subsets(batches):
-    """All subsets but the full one, the empty set first."""
-    return [frozenset(s) for size in range(batches) for s in itertools.combinations(range(batches), size)]
-
-
-def subset_matrices(batches):
-    """The linearization with no use of symmetry: constant and coefficient of each w_b, A = z E - constant - sum."""
-    states = proper_subsets(batches)
-    everything = frozenset(range(batches))
-    scale = np.sqrt([math.comb(batches, len(s)) for s in states])
-    constant = np.zeros((len(states), len(states)))
-    coefficients = np.zeros((batches, len(states), len(states)))
-    constant[0, 0] = 1.0
-    for i, s in enumerate(states):
-        for j, t in enumerate(states):
-            size = math.factorial(len(s)) * math.factorial(len(t)) / math.factorial(batches)
-            if s and t and not s & t and s | t == everything:
-                constant[i, j] += size
-            if not s & t and len(s) + len(t) == batches - 1:
-                (b,) = everything - s - t
-                coefficients[b, i, j] = size
-    outer = np.outer(scale, scale)
-    return constant * outer - (coefficients * outer).sum(axis=0), coefficients * outer
-
-
 def expression(aspect, alpha, batches, covariance=None):
     """The expressions alpha Z, alpha M and Sigma of free variables, with Sigma^(1/2) one more of them if given."""
     law = free.MarchenkoPastur(batches * aspect, alpha / batches)

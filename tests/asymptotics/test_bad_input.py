@@ -7,6 +7,7 @@ import pytest
 
 from reshuffle import asymptotics, free
 from reshuffle.asymptotics import PowerLaw
+from tests.looped import for_all
 
 NAMES = {
     **vars(asymptotics),
@@ -118,7 +119,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("call", "message"), WRONG, ids=[call for call, _ in WRONG])
+@for_all("call, message", WRONG)
 def test_it_refuses(call, message):
     with pytest.raises(ValueError, match=message):
         eval(call, NAMES)

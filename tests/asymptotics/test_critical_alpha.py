@@ -38,25 +38,11 @@ def test_many_batches_leave_where_their_spectrum_does(aspect, batches):
     assert outside.densities(ends)[0].max() > 1e-5
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("aspect", "batches"), [(1.5, 12), (0.5, 10)])
-def test_a_dozen_batches_converge_below_and_diverge_above(aspect, batches):
-    alpha = critical_alpha(aspect, batches)
-    assert learning_curve(aspect, 0.999 * alpha, batches).converges
-    assert not learning_curve(aspect, 1.001 * alpha, batches).converges
-
-
 def test_more_batches_than_can_be_searched_are_refused_at_once():
     with pytest.raises(
         BudgetError, match=r"at most 20 .* but it is 21: .*learning_curve\(aspect, alpha, 21\)"
     ):
         critical_alpha(0.5, 21)
-
-
-@pytest.mark.slow
-def test_two_batches_through_the_general_search():
-    """Features of another size are asked of the law of any number of batches, which knows no closed form."""
-    assert 2 * critical_alpha(0.7, 2, 2.0) == pytest.approx(critical_alpha(0.7, 2), rel=1e-9)
 
 
 @pytest.mark.slow
@@ -72,13 +58,6 @@ def test_finite_problems_have_the_same_threshold(aspect, batches, n):
         for seed in range(2)
     ]
     assert np.mean(steps) == pytest.approx(critical_alpha(aspect, batches), rel=0.06)
-
-
-@pytest.mark.slow
-def test_more_batches_can_step_further():
-    # Those that are searched for elsewhere in this file.
-    steps = [critical_alpha(0.25, batches) for batches in (1, 2, 3, 4)]
-    assert (np.diff(steps) > 0).all()
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 import dataclasses
 import inspect
-from typing import Any
 
 from reshuffle import asymptotics, free
 from tests.looped import for_all
@@ -30,12 +29,6 @@ def test_arguments_come_in_one_order(name):
     names = list(inspect.signature(QUESTIONS[name]).parameters)
     order = ["aspect", "alpha", "batches"] if "aspect" in names else ["batches", "alpha"]
     assert [name for name in names if name in order] == [name for name in order if name in names]
-
-
-@for_all("name", QUESTIONS)
-def test_no_public_argument_may_be_anything(name):
-    parameters = inspect.signature(QUESTIONS[name]).parameters.values()
-    assert not [parameter.name for parameter in parameters if parameter.annotation is Any]
 
 
 @for_all("kind", [*filter(dataclasses.is_dataclass, CLASSES)])

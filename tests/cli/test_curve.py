@@ -1,7 +1,6 @@
 """`reshuffle curve`: the numbers it prints are the library's; what is not exact says so."""
 
 import csv
-import io
 import math
 import warnings
 from pathlib import Path
@@ -52,16 +51,6 @@ def test_the_json_holds_the_library_s_numbers(capsys):
     assert found["problem"]["n"] == 30
 
 
-def test_the_csv_has_its_header_and_every_epoch(capsys):
-    header, *rows = csv.reader(io.StringIO(shown(capsys, f"{DRAWN} --step 0.05 --batches 2 --csv -")))
-    assert ",".join(header) == (
-        "scheme,batches,epoch,risk,risk_error,frozen,bias,cross,variance,training_loss,training_loss_error"
-    )
-    assert len(rows) == 41
-    risk = rs.descend(WIDE, rs.RandomReshuffling(batches=2), step=0.05).risk(40)
-    assert float(rows[-1][3]) == pytest.approx(float(risk.total), rel=1e-13)
-
-
 def test_simulated_runs_come_with_standard_errors(capsys):
     line = f"{DRAWN} --alpha 0.2 --batches 2 --simulate 100"
     (curve,) = answer(capsys, line)["curves"]
@@ -98,30 +87,6 @@ def test_what_diverges_is_inf_and_says_from_which_step(capsys):
     assert curve["limit"]["risk"] == curve["limit"]["distance_from_minimum_norm"] == "inf"
     far = shown(capsys, "curve --n 100 --p 20 --alpha 30 --batches 4 --csv -")
     assert far.splitlines()[-1].endswith(",inf,0.0")
-
-
-def test_a_reader_sees_a_table_and_a_sketch(capsys):
-    text = shown(capsys, f"{DRAWN} --alpha 0.2")
-    headings = ("best epoch", "risk there", "risk of one run", "limit", "converges")
-    for word in (*headings, "full-batch", "reshuffling", "4 batches", "epochs"):
-        assert word in text
-    assert any(0x2800 < ord(sign) < 0x2900 for sign in text)
-    best = rs.descend(WIDE, rs.RandomReshuffling(batches=4), alpha=0.2).best_epoch()
-    assert f"{best.risk:.6g}" in text
-
-
-def test_files_are_written(capsys):
-    shown(capsys, f"{DRAWN} --alpha 0.2 --simulate 10 --plot curve.png --csv curve.csv --json curve.json")
-    assert Path("curve.png").stat().st_size > 10_000
-    assert len(Path("curve.csv").read_text().splitlines()) == 1 + 3 * 41
-    assert Path("curve.json").stat().st_size > 10_000
-
-
-def test_far_epochs_are_spaced_logarithmically(capsys):
-    line = "curve --n 20 --p 10 --alpha 0.1 --batches 2 --epochs 1000000000 --plot far.svg"
-    (curve,) = answer(capsys, line)["curves"]
-    assert (curve["epochs"][0], curve["epochs"][-1]) == (0, 1e9)
-    assert len(curve["epochs"]) < 1002
 
 
 def test_covariances(capsys):
@@ -209,17 +174,6 @@ def test_the_risk_of_one_run_stands_beside_that_of_the_mean(capsys):
     assert "runs converge" in shown(capsys, line, "--mean-square")
 
 
-def test_what_cannot_be_answered_says_why(capsys, monkeypatch):
-    def refuse(*_, **__):
-        raise BudgetError("it would take a year; try something else.")
-
-    monkeypatch.setattr(rs.Run, "expected_risk", refuse)
-    monkeypatch.setattr(rs.Run, "mean_square_stability", refuse)
-    assert shown(capsys, f"{SMALL} --alpha 0.5 --batches 3 --mean-square --csv -")
-    text = shown(capsys, f"{SMALL} --alpha 0.5 --batches 1,3")
-    assert "full batch, 3 batches: it would take a year." in text
-
-
 def test_where_a_search_would_be_long_the_best_epoch_is_of_those_shown_and_says_so(capsys, monkeypatch):
     monkeypatch.setattr(rs.Run, "best_epoch_operations", math.inf)
     line = f"{SMALL} --alpha 0.1 --scheme cyclic --batches 3"
@@ -257,15 +211,48 @@ def test_recipes_are_the_library_s(capsys, options, scheme, recipe):
     assert found["best_epoch"]["risk"] == pytest.approx(library.best_epoch().risk, rel=1e-9)
 
 
-def test_a_recipe_is_told_in_the_title_and_in_the_words_of_torch(capsys):
-    line = f"{SMALL} --alpha 0.1 --momentum 0.5 --penalty 0.1 --batches 2"
-    title = "n = 30, p = 12, noise 0.5, momentum 0.5, weight decay 0.1: exact, no training"
-    assert shown(capsys, line).startswith(title)
-    assert answer(capsys, line)["recipe"] == {"momentum": 0.5, "weight_decay": 0.1}
-
-
 def test_what_has_no_bound_on_its_error_is_unknown():
     assert uncertain(9.18, math.inf) == "unknown"
     assert uncertain(9.18, 30.0) == "9 ± 30"
     assert uncertain(0.0, 0.25) == "0.00 ± 0.25"
     assert uncertain(math.inf, math.inf) == "inf"
+
+
+def test_a_table_a_sketch_and_files(capsys):
+    text = shown(
+        capsys, f"{DRAWN} --alpha 0.2 --simulate 10 --plot curve.png --csv curve.csv --json curve.json"
+    )
+    headings = ("best epoch", "risk there", "risk of one run", "limit", "converges")
+    for word in (*headings, "full-batch", "reshuffling", "4 batches", "epochs"):
+        assert word in text
+    assert any(0x2800 < ord(sign) < 0x2900 for sign in text)
+    run_ = rs.descend(WIDE, rs.RandomReshuffling(batches=4), alpha=0.2)
+    assert f"{run_.best_epoch().risk:.6g}" in text
+    assert all(Path(name).stat().st_size > 10_000 for name in ("curve.png", "curve.json"))
+    header, *rows = csv.reader(Path("curve.csv").read_text().splitlines())
+    assert ",".join(header).startswith(
+        "scheme,batches,epoch,risk,risk_error,frozen,bias,cross,variance,training_loss,training_loss_error"
+    )
+    assert len(rows) == 3 * 41
+    assert float(rows[-1][3]) == pytest.approx(float(run_.risk(40).total), rel=1e-13)
+    # Far epochs are spaced logarithmically, and what a recipe adds is told in the title and in torch's words.
+    line = "curve --n 20 --p 10 --alpha 0.1 --momentum 0.5 --penalty 0.1 --batches 2 --epochs 1000000000"
+    found = answer(capsys, f"{line} --plot far.svg")
+    epochs = found["curves"][0]["epochs"]
+    assert (epochs[0], epochs[-1]) == (0, 1e9)
+    assert len(epochs) < 1002
+    assert found["recipe"] == {"momentum": 0.5, "weight_decay": 0.1}
+    title = "n = 30, p = 12, noise 0.5, momentum 0.5, weight decay 0.1: exact, no training"
+    line = f"{SMALL} --alpha 0.1 --momentum 0.5 --penalty 0.1 --batches 2"
+    assert shown(capsys, line).startswith(title)
+
+
+def test_what_cannot_be_answered_says_why(capsys, monkeypatch):
+    def refuse(*_, **__):
+        raise BudgetError("it would take a year; try something else.")
+
+    monkeypatch.setattr(rs.Run, "expected_risk", refuse)
+    monkeypatch.setattr(rs.Run, "mean_square_stability", refuse)
+    assert shown(capsys, f"{SMALL} --alpha 0.5 --batches 3 --mean-square --csv -")
+    text = shown(capsys, f"{SMALL} --alpha 0.5 --batches 1,3")
+    assert "full batch, 3 batches: it would take a year." in text

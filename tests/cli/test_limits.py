@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 
 from reshuffle import asymptotics, free
 from reshuffle.cli import limits, render
@@ -40,14 +41,6 @@ def test_learning_curves_are_the_library_s(capsys):
     assert len(lines) == 1 + 2 * 51
 
 
-def test_beyond_convergence_the_limit_is_inf(capsys):
-    line = "limits --aspect 1.5 --alpha 0.5 --batches 1 --epochs 5"
-    (found,) = answer(capsys, line)["curves"]
-    assert (found["converges"], found["limit"]) == (False, "inf")
-    line = f"{SETTING} --alpha 3 --batches 1 --covariance power:1:10 --epochs 9"
-    assert re.search(r"^ +1 +no .* inf$", shown(capsys, line), re.MULTILINE)
-
-
 @pytest.mark.slow
 def test_best_tells_what_the_library_finds(capsys):
     found = answer(capsys, f"{SETTING} --best --budget 1 --batches 1,2")
@@ -78,30 +71,6 @@ def test_a_covariance_by_name_is_that_of_the_library(capsys, text, sigma):
     (curve,) = answer(capsys, f"{SETTING} --alpha 0.5 --batches 2 --epochs 20 --covariance {text}")["curves"]
     expected = asymptotics.risk(0.5, 0.5, 2, curve["epochs"], noise=0.5, covariance=sigma)
     np.testing.assert_allclose(curve["risk"]["total"], expected.total, rtol=1e-9)
-
-
-# ------------------------------------------------------------------------------------------------------- one pass
-
-
-def test_one_pass_is_the_library_s(capsys):
-    line = "limits --one-pass --features 50 --step-size 0.1 --steps 300 --noise 0.5 --batch-size 2,8"
-    laws = asymptotics.PowerLaw(1.5, 50), asymptotics.PowerLaw(0.5, 50)
-    for curve, batch in zip(answer(capsys, line)["curves"], (2, 8), strict=True):
-        expected = asymptotics.one_pass(*laws, batch, 0.1, curve["steps"], noise=0.5)
-        np.testing.assert_allclose(curve["risk"], expected.risk)
-        assert curve["limit"] == pytest.approx(expected.limit)
-        assert curve["converges"]
-
-
-@pytest.mark.slow
-def test_the_table_and_the_files_of_one_pass(capsys):
-    assert "risk after 100" in shown(capsys, "limits --one-pass --steps 100 --plot stream.png")
-    assert Path("stream.png").stat().st_size > 10_000
-    lines = shown(capsys, "limits --one-pass --steps 5 --batch-size 1 --csv -").splitlines()
-    assert lines[0] == "batch_size,step,risk,spread,error"
-    assert len(lines) == 7
-    text = shown(capsys, "limits --one-pass --step 1.9 --batch-size 1 --steps 10")
-    assert "the largest eigenvalue diverges" in text
 
 
 # -------------------------------------------------------------------------------------------------------- spectra
@@ -136,12 +105,6 @@ def test_batches_have_the_law_of_asymptotics(capsys):
     assert found[1]["support"][0][1] == pytest.approx(0.82682557, abs=1e-8)
 
 
-def test_the_sketch_reaches_from_zero_to_the_top_of_the_density(capsys):
-    text, (found,) = shown(capsys, SEMICIRCLES), answer(capsys, SEMICIRCLES)["laws"]
-    assert f"{max(found['density']):.4g} │" in text
-    assert "\n        0 │" in text
-
-
 def test_laws_of_atoms_alone_are_shown(capsys):
     line = "spectrum --expression p --law p=projection(0.25)"
     text = shown(capsys, f"{line} --plot atoms.png --csv atoms.csv")
@@ -153,17 +116,6 @@ def test_laws_of_atoms_alone_are_shown(capsys):
         (found,) = answer(capsys, "spectrum --expression x", "--law", law)["laws"]
         assert found["support"] == []
         assert found["moments"][0] == pytest.approx((number - 1) / 2)
-
-
-@pytest.mark.slow
-def test_several_intervals_are_drawn_with_a_gap(capsys):
-    line = 'spectrum --expression "d + s/10" --law d=discrete([0,5]) --law s=sc(1) --plot gap.png'
-    assert len(answer(capsys, line)["laws"][0]["support"]) == 2
-
-
-def test_a_negative_expression_is_not_an_option(capsys):
-    (found,) = answer(capsys, "spectrum --expression -x --law x=mp(0.5)")["laws"]
-    assert found["moments"][0] == pytest.approx(-1.0)
 
 
 def test_the_help_names_every_law_with_its_arguments():
@@ -210,9 +162,9 @@ def test_a_law_over_decades_is_drawn_whole_in_picture_and_sketch(drawn):
     ax, made = drawn(f"spectrum --expression x*y*z*y*x {laws} --sample 50")
     t, y = ax.get_lines()[0].get_data()
     assert y.max() < ax.get_ylim()[1]
-    assert np.trapezoid(y, np.log10(t)) == pytest.approx(1, abs=2e-3)
+    assert trapezoid(y, np.log10(t)) == pytest.approx(1, abs=2e-3)
     (series,) = made.series
-    assert np.trapezoid(series.y, series.x) == pytest.approx(1, abs=2e-3)
+    assert trapezoid(series.y, series.x) == pytest.approx(1, abs=2e-3)
     assert made.xlabel == "log10 of the eigenvalue"
 
 
@@ -220,7 +172,43 @@ def test_a_law_over_decades_is_drawn_whole_in_picture_and_sketch(drawn):
 def test_hard_edges_leave_the_picture_and_the_rest_stays(drawn):
     ax, made = drawn("spectrum --expression x --law x=arcsine(-1,1)")
     t, y = ax.get_lines()[0].get_data()
-    assert np.trapezoid(np.minimum(y, ax.get_ylim()[1]), t) > 0.9
+    assert trapezoid(np.minimum(y, ax.get_ylim()[1]), t) > 0.9
     np.testing.assert_allclose(made.series[0].x[[0, -1]], [-1, 1], rtol=1e-12)
     assert np.isfinite(made.series[0].y).all()
     assert render.csv_text(made).splitlines()[1].endswith(",inf")
+
+
+@pytest.mark.slow
+def test_beyond_convergence_the_limit_is_inf_and_other_odd_ends(capsys):
+    line = "limits --aspect 1.5 --alpha 0.5 --batches 1 --epochs 5"
+    (found,) = answer(capsys, line)["curves"]
+    assert (found["converges"], found["limit"]) == (False, "inf")
+    line = f"{SETTING} --alpha 3 --batches 1 --covariance power:1:10 --epochs 9"
+    assert re.search(r"^ +1 +no .* inf$", shown(capsys, line), re.MULTILINE)
+    # A sketch reaches from zero to the top of the density.
+    text, (found,) = shown(capsys, SEMICIRCLES), answer(capsys, SEMICIRCLES)["laws"]
+    assert f"{max(found['density']):.4g} │" in text
+    assert "\n        0 │" in text
+    # A negative expression is not an option; several intervals are drawn with a gap.
+    (found,) = answer(capsys, "spectrum --expression -x --law x=mp(0.5)")["laws"]
+    assert found["moments"][0] == pytest.approx(-1.0)
+    line = 'spectrum --expression "d + s/10" --law d=discrete([0,5]) --law s=sc(1) --plot gap.png'
+    assert len(answer(capsys, line)["laws"][0]["support"]) == 2
+
+
+@pytest.mark.slow
+def test_one_pass_is_the_library_s(capsys):
+    line = "limits --one-pass --features 50 --step-size 0.1 --steps 300 --noise 0.5 --batch-size 2,8"
+    laws = asymptotics.PowerLaw(1.5, 50), asymptotics.PowerLaw(0.5, 50)
+    for curve, batch in zip(answer(capsys, line)["curves"], (2, 8), strict=True):
+        expected = asymptotics.one_pass(*laws, batch, 0.1, curve["steps"], noise=0.5)
+        np.testing.assert_allclose(curve["risk"], expected.risk)
+        assert curve["limit"] == pytest.approx(expected.limit)
+        assert curve["converges"]
+    text = shown(capsys, "limits --one-pass --steps 5 --batch-size 1 --plot stream.png --csv stream.csv")
+    assert "risk after 5" in text
+    assert Path("stream.png").stat().st_size > 10_000
+    lines = Path("stream.csv").read_text().splitlines()
+    assert (lines[0], len(lines)) == ("batch_size,step,risk,spread,error", 7)
+    text = shown(capsys, "limits --one-pass --step 1.9 --batch-size 1 --steps 10")
+    assert "the largest eigenvalue diverges" in text

@@ -1,6 +1,8 @@
 """Commands in a shell: help, spellings, streams that are closed or full, and lines of progress."""
 
+import inspect
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +10,7 @@ from threading import Event
 
 import pytest
 
+import reshuffle as rs
 from reshuffle import __version__, _progress
 from reshuffle.cli import console, curves, main
 from reshuffle.cli.console import InputError, hush, watched
@@ -56,6 +59,14 @@ def test_every_command_explains_itself_with_an_example(capsys, command):
     if command in ANSWERING:
         output = text.partition("─ Output ─")[2]
         assert all(option in output for option in ("--plot", "--csv", "--json"))
+
+
+def test_the_help_of_curve_states_the_defaults_of_descend(capsys):
+    words = " ".join(shown(capsys, "curve --help").replace("│", " ").split())
+    defaults = inspect.signature(rs.descend).parameters
+    for option, name in (("--rtol", "rtol"), ("--budget", "budget")):
+        stated = re.search(rf"{option} FLOAT .*?; else ([\d.e-]+\d)", words).group(1)
+        assert float(stated) == defaults[name].default
 
 
 @pytest.mark.slow

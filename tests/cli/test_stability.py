@@ -26,23 +26,6 @@ def test_the_largest_steps_on_data_are_the_library_s(capsys):
         assert one["alpha"] == pytest.approx(3 * one["step"])
 
 
-def test_the_largest_steps_in_the_limit(capsys):
-    found = answer(capsys, "stability --aspect 1.5 --batches 1,2")["thresholds"]
-    assert found[0]["alpha"] == pytest.approx(2 / (1 + 1.5**0.5) ** 2, rel=1e-8)
-    assert found[1]["alpha"] == pytest.approx(asymptotics.critical_alpha(1.5, 2), rel=1e-8)
-
-
-@pytest.mark.slow
-def test_the_table_and_the_files(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    line = "stability --n 24 --p 30 --batches 1,2,3 --mean"
-    text = shown(capsys, line, "--plot", "stability.svg")
-    assert text.startswith("n = 24, p = 30: the mean over all orders converges up to\n")
-    assert Path("stability.svg").read_text().startswith("<?xml")
-    header = shown(capsys, line, "--csv", "-").splitlines()[0]
-    assert header == "scheme,batches,step,alpha,error,reason"
-
-
 def rows_of(text):
     """The rows of shuffled samples in a table."""
     return [line.split() for line in text.splitlines() if line.startswith("sample-reshuffling ")]
@@ -86,11 +69,6 @@ def test_what_is_known_is_printed_and_what_is_not_says_why(capsys, monkeypatch):
     assert "descend" not in outcome.err
 
 
-def test_default_batches_fit_few_rows(capsys):
-    found = answer(capsys, "stability --n 5 --p 3")["thresholds"]
-    assert [one["batches"] for one in found] == [1, 2, 4]
-
-
 @pytest.mark.slow
 def test_single_runs_come_first_and_the_mean_by_name(capsys):
     problem, scheme = rs.gaussian(20, 4), rs.RandomReshuffling(batches=2)
@@ -105,5 +83,19 @@ def test_single_runs_come_first_and_the_mean_by_name(capsys):
         assert told["mean_square"] == asked["mean_square"]
         expected = rs.critical_step(problem, scheme, **asked)
         assert told["thresholds"][0]["step"] == pytest.approx(expected, rel=1e-5)
-    assert "single runs converge, in mean square, up to" in shown(capsys, line)
+    assert "the largest step at which single runs converge in mean square" in shown(capsys, line)
     assert "2% apart" in shown(capsys, f"{line} --mean --momentum 0.3")
+
+
+@pytest.mark.slow
+def test_the_limit_few_rows_the_table_and_the_files(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = answer(capsys, "stability --aspect 1.5 --batches 1,2")["thresholds"]
+    assert found[0]["alpha"] == pytest.approx(2 / (1 + 1.5**0.5) ** 2, rel=1e-8)
+    assert found[1]["alpha"] == pytest.approx(asymptotics.critical_alpha(1.5, 2), rel=1e-8)
+    line = "stability --n 5 --p 3 --mean"
+    assert [one["batches"] for one in answer(capsys, line)["thresholds"]] == [1, 2, 4]
+    text = shown(capsys, line, "--plot", "stability.svg", "--csv", "stability.csv")
+    assert text.startswith("n = 5, p = 3: the largest step at which the mean over all orders converges\n")
+    assert Path("stability.svg").read_text().startswith("<?xml")
+    assert Path("stability.csv").read_text().startswith("scheme,batches,step,alpha,error,reason\n")

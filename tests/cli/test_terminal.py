@@ -22,34 +22,6 @@ def dots(text):
     return [line.partition("│")[2] for line in str(text).splitlines() if "│" in line]
 
 
-def test_a_falling_line_goes_from_the_upper_left_to_the_lower_right():
-    drawing = dots(sketch([Series("line", np.arange(5.0), -np.arange(5.0))], "x", "y", 60))
-    assert drawing[0].strip(" ")
-    assert drawing[0].startswith(drawing[0].strip(" ")[0])
-    assert drawing[-1].rstrip(" ") == drawing[-1]
-    ends = [len(line.rstrip(" ")) for line in drawing]
-    assert ends == sorted(ends)
-
-
-def test_what_spans_many_orders_is_logarithmic_and_zero_can_be_asked_for():
-    series = [Series("growth", np.arange(5.0), 10.0 ** np.arange(5))]
-    assert "(logarithmic)" in str(sketch(series, "x", "y", 60))
-    text = str(sketch(series, "x", "y", 60, from_zero=True))
-    assert "(logarithmic)" not in text
-    assert "\n        0 │" in text
-
-
-def test_gaps_infinities_and_constants_are_drawn_as_they_are():
-    gap = np.array([1.0, 2.0, np.nan, np.inf, 1.0])
-    assert any(line.strip() for line in dots(sketch([Series("gap", np.arange(5.0), gap)], "x", "y", 60)))
-    flat = dots(sketch([Series("flat", np.arange(3.0), np.zeros(3))], "x", "y", 60))
-    assert sum(bool(line.strip()) for line in flat) == 1
-    nothing = sketch([Series("none", np.arange(2.0), np.full(2, np.inf))], "x", "y", 60)
-    assert "nothing finite" in str(nothing)
-    one = sketch([Series("point", np.zeros(1), np.ones(1))], "x", "y", 60)
-    assert sum(bool(line.strip()) for line in dots(one)) == 1
-
-
 def test_curves_are_told_apart_without_colour_even_on_top_of_each_other():
     x = np.linspace(0.0, 1.0, 50)
     series = [Series(name, x, np.sin(3 * x)) for name in ("first", "second", "third")]
@@ -72,14 +44,6 @@ def test_colours_are_the_terminal_s_own_and_never_black():
     assert len(styles) == 6
 
 
-def test_a_mark_is_never_put_into_a_gap():
-    y = np.where(np.abs(np.linspace(0, 1, 101) - 0.5) < 0.3, np.nan, 1.0)
-    x = np.linspace(0.0, 1.0, 101)
-    lines = dots(sketch([Series("gap", x, y), Series("none", x, np.full(101, np.nan))], "x", "y", 71))
-    inside = [line[14:46].strip() for line in lines]
-    assert not any(inside)
-
-
 @pytest.mark.parametrize("top", [2.254e276, 1.7e308, 1e-300])
 def test_the_axis_stands_straight_however_long_its_numbers_are(top):
     text = str(sketch([Series("grows", np.arange(5.0), np.geomspace(top / 1e7, top, 5))], "x", "y", 60))
@@ -87,14 +51,6 @@ def test_the_axis_stands_straight_however_long_its_numbers_are(top):
     assert len(columns) == 1
     assert f"{top:.4g} │" in text
     assert max(map(len, text.splitlines())) <= 60
-
-
-def test_far_points_have_an_axis_that_is_logarithmic():
-    x = np.concatenate([[0.0], np.geomspace(1, 1e9, 200)])
-    text = str(sketch([Series("far", x, np.linspace(1.0, 0.0, 201))], "epochs", "y", 60, far=True))
-    assert "epochs (logarithmic)" in text
-    # On a straight axis all but the last points would share the first cell.
-    assert sum(bool(line[:3].strip()) for line in dots(text)) < 5
 
 
 def table(headings, rows, keys, width):
@@ -121,30 +77,6 @@ def test_nothing_is_lost_and_nothing_is_too_wide(width):
                 assert word in shown
     for heading in HEADINGS:
         assert all(word in shown for word in heading.split())
-
-
-def test_what_does_not_fit_goes_on_below_with_its_keys():
-    lines = table(HEADINGS, ROWS, 2, 60)
-    assert sum(line.startswith("sample-reshuffling") for line in lines) == 2
-    assert len([line for line in lines if set(line) == {"─"}]) == 2
-    assert sum(line.startswith("sample-reshuffling") for line in table(HEADINGS, ROWS, 2, 120)) == 1
-
-
-def test_headings_fold_only_where_they_must():
-    assert any("best epoch shown" in line for line in table(HEADINGS, ROWS, 2, 120))
-    assert not any("best epoch shown" in line for line in table(HEADINGS, ROWS, 2, 80))
-
-
-def test_a_cell_longer_than_the_terminal_is_folded_and_not_cut():
-    long = " ".join(f"word{k}" for k in range(30))
-    lines = table(["scheme", "reason"], [["cyclic", long]], 1, 40)
-    assert max(map(len, lines)) <= 40
-    assert [word for word in words(lines) if word.startswith("word")] == long.split()
-
-
-def test_cells_of_several_lines_stay_beside_their_row():
-    lines = table(["", "law"], [["support", "[0, 1]\n[2, 3]"], ["atoms", "none"]], 1, 40)
-    assert lines[-3:] == ["support  [0, 1]", "         [2, 3]", "atoms      none"]
 
 
 @pytest.mark.slow
@@ -174,3 +106,52 @@ def test_every_command_keeps_within_the_terminal(capsys, monkeypatch, line):
         narrow = shown(width)
         assert max(map(len, narrow.splitlines())) <= width
         assert set(words(wide.splitlines())) <= set(words(narrow.splitlines()))
+
+
+def drawn(y, x=None, width=60, **settings):
+    x = np.arange(float(len(y))) if x is None else x
+    return str(sketch([Series("line", x, np.asarray(y, dtype=float))], "x", "y", width, **settings))
+
+
+def test_a_sketch_shows_what_it_is_given():
+    falling = dots(drawn(-np.arange(5.0)))
+    assert falling[0].startswith(falling[0].strip(" ")[0])
+    assert falling[-1].rstrip(" ") == falling[-1]
+    ends = [len(line.rstrip(" ")) for line in falling]
+    assert ends == sorted(ends)
+    # What spans many orders is logarithmic, and zero can be asked for.
+    assert "(logarithmic)" in drawn(10.0 ** np.arange(5))
+    straight = drawn(10.0 ** np.arange(5), from_zero=True)
+    assert "(logarithmic)" not in straight
+    assert "\n        0 │" in straight
+    # Gaps, infinities, constants and single points are drawn as they are.
+    assert any(line.strip() for line in dots(drawn([1.0, 2.0, np.nan, np.inf, 1.0])))
+    for alone in (np.zeros(3), [1.0]):
+        assert sum(bool(line.strip()) for line in dots(drawn(alone))) == 1
+    assert "nothing finite" in drawn([np.inf, np.inf])
+    # A mark is never put into a gap.
+    x = np.linspace(0.0, 1.0, 101)
+    gap, none = np.where(np.abs(x - 0.5) < 0.3, np.nan, 1.0), np.full(101, np.nan)
+    lines = dots(sketch([Series("gap", x, gap), Series("none", x, none)], "x", "y", 71))
+    assert not any(line[14:46].strip() for line in lines)
+    # On a straight axis all but the last points would share the first cell.
+    far = drawn(np.linspace(1.0, 0.0, 201), np.concatenate([[0.0], np.geomspace(1, 1e9, 200)]), far=True)
+    assert "x (logarithmic)" in far
+    assert sum(bool(line[:3].strip()) for line in dots(far)) < 5
+
+
+def test_tables_fold_what_does_not_fit_and_cut_nothing():
+    narrow, middle, wide = (table(HEADINGS, ROWS, 2, width) for width in (60, 80, 120))
+    assert [sum(line.startswith("sample-reshuffling") for line in lines) for lines in (narrow, wide)] == [
+        2,
+        1,
+    ]
+    assert len([line for line in narrow if set(line) == {"─"}]) == 2
+    assert any("best epoch shown" in line for line in wide)
+    assert not any("best epoch shown" in line for line in middle)
+    long = " ".join(f"word{k}" for k in range(30))
+    lines = table(["scheme", "reason"], [["cyclic", long]], 1, 40)
+    assert max(map(len, lines)) <= 40
+    assert [word for word in words(lines) if word.startswith("word")] == long.split()
+    lines = table(["", "law"], [["support", "[0, 1]\n[2, 3]"], ["atoms", "none"]], 1, 40)
+    assert lines[-3:] == ["support  [0, 1]", "         [2, 3]", "atoms      none"]

@@ -6,20 +6,13 @@ import warnings
 
 import numpy as np
 import pytest
-import scipy.stats
 from benchmarks import coverage
 
 import reshuffle as rs
 from reshuffle import _uncertainty
-from reshuffle._budget import warn_of_no_answer, warn_out_of_reach
+from reshuffle._budget import warn_of_no_answer
 from reshuffle.errors import AccuracyWarning
 from tests.problems import case
-
-
-def test_few_groups_know_their_spread_no_better_than_students_t_says():
-    for groups in (2, 8, 16, 1000):
-        assert _uncertainty.quantile(groups) == pytest.approx(scipy.stats.t.ppf(0.9995, groups - 1))
-    assert _uncertainty.quantile(1) == math.inf
 
 
 @pytest.mark.slow
@@ -36,15 +29,6 @@ def test_looking_until_the_error_is_small_does_not_select():
             error = float(_uncertainty.error_of_mean(sums / rounds))
         missed += abs(sums.mean() / rounds) > error
     assert missed <= 0.005 * trials
-
-
-@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
-def test_squares_do_not_leave_the_range_of_numbers(scale):
-    values = scale * np.random.default_rng(1).standard_normal((16, 3))
-    without = (values.sum(axis=0) - values) / 15
-    error = _uncertainty.error_of_mean(values) / scale
-    assert error == pytest.approx(_uncertainty.quantile(16) * (values / scale).std(axis=0, ddof=1) / 4)
-    assert _uncertainty.jackknife(values.mean(axis=0), without) / scale == pytest.approx(error)
 
 
 def test_the_bias_of_what_is_not_linear_is_covered():
@@ -117,14 +101,6 @@ def test_stated_errors_cover_and_are_not_much_wider_than_they_must_be(setting):
         assert np.sqrt(np.mean(np.square(row.ratios))) >= 0.04, row
 
 
-def test_what_is_exact_has_no_error():
-    run = rs.descend(rs.gaussian(20, 4, noise=0.5, seed=1), rs.RandomReshuffling(batches=4), 0.1)
-    found = run.limit(), run.compare_limit(), run.stability()
-    assert [each.error for each in found] == [0, 0, 0]
-    assert not any("+-" in repr(each) or "error" in repr(each) for each in found)
-    assert run.training_loss_error([1, 2]).tolist() == [0, 0]
-
-
 def test_what_is_sampled_shows_its_error():
     problem = rs.gaussian(24, 6, noise=0.5, seed=1)
     for wishes in ({}, {"momentum": 0.5}):
@@ -148,25 +124,6 @@ def test_the_slowest_order_need_not_be_among_those_drawn():
     assert drawn.rate < every.rate
 
 
-@pytest.mark.parametrize("step", [1e-3, 0.01])
-def test_the_cavity_covers_the_rate_and_the_loss(step):
-    middle = case(24, 6, 8, step=step)
-    scheme, epochs = middle.scheme("reshuffling"), [0, 1, 5, 40, math.inf]
-    exact = rs.descend(middle.problem, scheme, step)
-    run = rs.descend(middle.problem, scheme, step, method="cavity", rtol=1e9)
-    found = run.stability()
-    assert 0 < found.error < 1
-    assert abs(found.rate - exact.stability().rate) <= found.error
-    off = np.abs(run.training_loss(epochs) - exact.training_loss(epochs))
-    assert (off <= run.training_loss_error(epochs) + 1e-12).all()
-    assert run.training_loss_error(epochs).max() < math.inf
-
-
-def test_a_warning_tells_its_numbers_apart():
-    with pytest.warns(AccuracyWarning, match=r"error of 0.000100004 by sampling, but rtol is 0.0001;"):
-        warn_out_of_reach(1.00004e-4, "sampling", 1e-4, "try")
-
-
 def test_an_error_beyond_the_answer_is_told():
     epochs, answers = np.array([1.0, 8.0, 9.0]), np.array([2.0, 9.18, math.inf])
     with pytest.warns(AccuracyWarning, match=r"the risk after 8 epochs, 9.18 with an error of 30; try"):
@@ -188,13 +145,6 @@ def test_a_run_that_diverges_says_so_and_names_a_step_before_it_speaks_of_accura
         re.fullmatch(r"at step 0.6 the mean iterate diverges, .*; at (\S+) it converges.*", words)[1]
     )
     assert rs.descend(problem, rs.RandomReshuffling(batches=24), step).converges
-
-
-def test_a_run_that_diverges_says_so_before_it_speaks_of_budgets():
-    problem = rs.gaussian(300, 40, noise=0.5, seed=2, covariance=np.geomspace(1, 0.01, 40))
-    run = rs.descend(problem, rs.RandomReshuffling(batches=15), step=5.0, method="exact", budget=1e5)
-    with pytest.raises(rs.BudgetError, match=r"^at step 5 the mean iterate diverges, .* Besides, .* budget"):
-        run.risk(1)
 
 
 def test_the_kind_of_drawn_errors_equals_its_old_name_with_a_warning():

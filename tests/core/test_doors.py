@@ -5,7 +5,6 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
@@ -120,26 +119,6 @@ def test_every_flag_is_true_or_false(item, flag, value):
         item(**wanted, **{flag: value})
 
 
-def test_the_flags_that_are_walked():
-    names = {param.id.partition("-")[0] for param in _flags()}
-    assert {"simulate", "critical_step", "Run.expected_risk", "schedules.OneCycle"} < names
-    assert sum(name in dir(rs.schemes) for name in names) >= 6
-
-
-def test_columns_that_are_no_numbers_are_named():
-    table = pd.DataFrame({"age": [1.0, 2.0], "city": ["x", "y"], "rate": [3, 4]})
-    with pytest.raises(TypeError, match=r"X must hold real numbers, but column 'city' does not; drop"):
-        rs.LeastSquares(table, [1.0, 2.0])
-    table["when"] = pd.to_datetime(["2020-01-01", "2020-01-02"])
-    with pytest.raises(TypeError, match=r"X must hold real numbers, but columns 'city', 'when' do not"):
-        rs.LeastSquares(table, [1.0, 2.0])
-
-
-def test_a_column_of_true_and_false_counts():
-    table = pd.DataFrame({"age": [1.5, 2.0], "member": [True, False]})
-    assert rs.LeastSquares(table, [1.0, 2.0]).X.tolist() == [[1.5, 1.0], [2.0, 0.0]]
-
-
 def test_a_tensor_that_requires_a_gradient_is_taken_without_it():
     tensor = torch.tensor(X, requires_grad=True)
     run = rs.descend(rs.LeastSquares(tensor, torch.tensor(y)), rs.FullBatch(), step=0.001)
@@ -148,19 +127,6 @@ def test_a_tensor_that_requires_a_gradient_is_taken_without_it():
     steps = torch.tensor([0.001, 0.002], dtype=torch.float64, requires_grad=True)
     scheduled = rs.descend(known, rs.FullBatch(), step=steps).iterate(2)
     close(scheduled, rs.descend(known, rs.FullBatch(), step=[0.001, 0.002]).iterate(2))
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        torch.zeros(6, 2, dtype=torch.bfloat16),
-        torch.zeros(6, 2).to_sparse(),
-        [torch.zeros(2, requires_grad=True)] * 6,
-    ],
-)
-def test_a_tensor_that_numpy_cannot_read(value):
-    with pytest.raises(ValueError, match="X must be a rectangular array of numbers that numpy can read"):
-        rs.LeastSquares(value, y)
 
 
 def test_a_schedule_that_is_not_rectangular():

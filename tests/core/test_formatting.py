@@ -3,11 +3,11 @@
 import math
 import re
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reshuffle._uncertainty import factor, plus_minus, significant
+from tests.looped import for_all
 
 FINITE = st.floats(-1e300, 1e300)
 PLAIN = st.floats(1e-4, 900_000.0) | st.floats(-900_000.0, -1e-4)
@@ -89,8 +89,8 @@ def test_what_is_no_number():
     assert plus_minus(math.nan, 0.0) == "nan"
 
 
-@pytest.mark.parametrize(
-    ("value", "error", "text"),
+@for_all(
+    "value, error, text",
     [
         (3001.2, 178.2, "3000 ± 180"),
         (0.03328, 0.00056, "0.03328 ± 0.00056"),

@@ -2,14 +2,7 @@
 
 import itertools
 
-import pytest
-
 from reshuffle import _progress
-
-
-@pytest.mark.parametrize("show", [None, False, True])
-def test_every_item_passes_through(show):
-    assert list(_progress.track(range(5), 5, "counting", show)) == [0, 1, 2, 3, 4]
 
 
 def test_a_bar_is_drawn_on_standard_error_once_it_takes_long(monkeypatch, capsys):
@@ -21,11 +14,6 @@ def test_a_bar_is_drawn_on_standard_error_once_it_takes_long(monkeypatch, capsys
     printed = capsys.readouterr()
     assert "counting" in printed.err
     assert printed.out == ""
-
-
-def test_nothing_is_drawn_when_it_is_quick_or_not_a_terminal(capsys):
-    list(_progress.track(range(3), 3, "counting", None))
-    assert capsys.readouterr() == ("", "")
 
 
 def test_bars_inside_a_display_join_it_and_leave_when_they_are_done(monkeypatch):
@@ -60,13 +48,6 @@ def test_the_library_prints_a_plain_line_where_there_is_no_terminal_and_it_takes
     assert capsys.readouterr() == ("", "reshuffle: 3 s, counting 3 of 6\nreshuffle: 14 s, counting 6 of 6\n")
 
 
-def test_what_is_quick_prints_nothing(monkeypatch, capsys):
-    patience(monkeypatch)
-    clock(monkeypatch, 0, 0.5, 1, 2)
-    list(_progress.track(range(3), 3, "counting"))
-    assert capsys.readouterr() == ("", "")
-
-
 def test_loops_inside_each_other_share_a_line(monkeypatch, capsys):
     patience(monkeypatch)
     clock(monkeypatch, 0, 1, 12)
@@ -74,13 +55,6 @@ def test_loops_inside_each_other_share_a_line(monkeypatch, capsys):
         list(_progress.track(iter("ab"), None, "rows"))
     assert capsys.readouterr().err == "reshuffle: 12 s, points 0 of 1; rows 1\n"
     assert _progress.lines.open == []
-
-
-def test_no_line_where_it_is_forbidden(monkeypatch, capsys):
-    patience(monkeypatch)
-    clock(monkeypatch, 0, 50)
-    list(_progress.track(range(2), 2, "counting", False))
-    assert capsys.readouterr() == ("", "")
 
 
 def test_a_command_has_a_line_after_two_seconds_before_the_first_part_of_a_loop_is_done(monkeypatch, capsys):

@@ -24,11 +24,3 @@ def test_alternatives_that_a_front_end_has_no_word_for_are_left_out():
     assert str(caught.value).endswith('; try fewer batches or descend(..., method="auto").')
     assert caught.value.worded({}).endswith("; try fewer batches.")
     assert pickle.loads(pickle.dumps(caught.value)).hint == caught.value.hint
-
-
-def test_a_name_without_a_word_is_written_as_in_python():
-    error = rs.ArgumentError("drop_last", "come with {batch_size}", "{batch_size} is None", "Or none.")
-    assert str(error) == "drop_last must come with batch_size, but batch_size is None. Or none."
-    assert error.worded({"batch_size": "the batch size"}) == (
-        "drop_last must come with the batch size, but the batch size is None. Or none."
-    )

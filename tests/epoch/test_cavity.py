@@ -4,24 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle.epoch.averaging import cavity, cavity_maps
-from reshuffle.epoch.averaging.cavity import SelfResponses, TimeNodes, Visiting
-from reshuffle.epoch.averaging.samples import Whitened
+from reshuffle.epoch.averaging import cavity_maps
 from reshuffle.epoch.visits import Visits
 from reshuffle.errors import UnsupportedError
 from tests.problems import case, close
-
-
-def visiting_of(rows, grades, steps, last=1.0):
-    """An epoch with nothing but a step."""
-    return Visiting(
-        rows, grades[np.newaxis], np.zeros((1, 1, rows.shape[1])), np.ones(1), 1 / steps, last, steps
-    )
-
 
 RECIPES = [
     {},
@@ -132,63 +120,6 @@ def test_the_modifier_and_the_modified_features_agree():
     close(cavity.epoch.modifier(5), exact.epoch.modifier(5), 1e-3)
 
 
-def test_many_batches_agree_with_drawn_orders():
-    problem = rs.gaussian(120, 6, noise=0.5, seed=3)
-    for recipe in ({}, {"momentum": 0.5}):
-        scheme = rs.SampleReshuffling(batch_size=7)
-        drawn = rs.descend(problem, scheme, alpha=1.0, method="sampling", rtol=2e-3, **recipe)
-        cavity = rs.descend(problem, scheme, alpha=1.0, method="cavity", **recipe)
-        epochs = np.array([1, 5, 50])
-        one, other = drawn.risk(epochs), cavity.risk(epochs)
-        assert (np.abs(one.total - other.total) <= one.error + other.error).all()
-        assert (other.error < 0.05 * other.total).all()
-
-
-@given(st.lists(st.floats(0.0, 0.99), min_size=1, max_size=6), st.integers(1, 40))
-@settings(deadline=None, max_examples=40)
-def test_functions_are_known_from_their_nodes(bases, steps):
-    shapes = np.power(np.array(bases), np.arange(steps)[:, np.newaxis])
-    nodes = TimeNodes.spanning(shapes, 1e-13)
-    close(nodes.rule @ shapes[nodes.nodes], shapes, 1e-7)
-    known = shapes[nodes.nodes]
-    for t in range(steps + 1):
-        direct = sum(shapes[t - 1 - u] * shapes[u] for u in range(t)) + np.zeros(len(bases))
-        close(np.einsum("an,ab,bn->n", known, nodes.convolution_at(t), known), direct, 1e-6)
-
-
-def one_after_the_other(influence, exclusion):
-    """R = e (g + g * r), g = gamma + r * gamma, visit by visit."""
-    found, met = np.zeros_like(influence), np.zeros_like(influence)
-    for t in range(len(influence)):
-        met[t] = influence[t] + sum(found[t - 1 - s] * influence[s] for s in range(t))
-        found[t] = exclusion * (met[t] + sum(met[t - 1 - s] * found[s] for s in range(t)))
-    return found
-
-
-def test_self_responses_at_the_nodes_are_those_of_the_recursion():
-    rng = np.random.default_rng(0)
-    rows = np.linalg.qr(rng.standard_normal((40, 3)))[0]
-    visiting = visiting_of(rows, np.array([0.3, 1.0, 4.0]), 25)
-    nodes = visiting.nodes(1e-12)
-    decays = (1 - visiting.grades[0] / 25) ** np.arange(25)[:, np.newaxis] * visiting.grades[0]
-    influence = np.array([np.diag(row) for row in decays])
-    found = SelfResponses(rows, 1, nodes, visiting.exclusion, 1e-12).of_influence(influence[nodes.nodes])
-    direct = one_after_the_other(decays @ np.square(rows).T, visiting.exclusion)
-    close(nodes.rule @ found, direct, 1e-8)
-
-
-def test_what_is_neglected_without_pairs_is_more(monkeypatch):
-    """Where pairs of samples are too many to look at, the estimate is wider."""
-    rows = np.linalg.qr(np.random.default_rng(0).standard_normal((60, 5)))[0]
-    visiting = visiting_of(rows, np.linspace(0.1, 2.0, 5), 12)
-    entries = cavity.solve(visiting, 1e-8).entries
-    with_pairs = cavity_maps.neglected(visiting, entries, 0.0)
-    monkeypatch.setattr(cavity_maps, "_MOST_OPERATIONS", 0.0)
-    without = cavity_maps.neglected(visiting, entries, 0.0)
-    kernels = [np.linalg.norm(off.T @ rows, 2) for off in (with_pairs, without)]
-    assert 0 < kernels[0] < kernels[1]
-
-
 @pytest.mark.parametrize(
     "scheme", [rs.RandomReshuffling(batches=9), rs.RandomReshuffling(batch_size=4)], ids=repr
 )
@@ -206,12 +137,6 @@ def test_fixed_batches_are_those_of_all_orders_within_the_error(scheme, alpha):
     assert (apart <= cavity.iterate_error(epochs) + 1e-12).all()
     assert np.median(cavity.iterate_error(epochs)[:3] / apart[:3]) < 15
     close(cavity.epoch.modifier(2), exact.epoch.modifier(2), 1e-2)
-
-
-def test_fixed_batches_with_momentum_have_no_cavity():
-    problem = case(12, 3, 1).problem
-    with pytest.raises(ValueError, match=r'method must be "auto", "exact" or "sampling" for Random'):
-        rs.descend(problem, rs.RandomReshuffling(batches=6), 0.1, momentum=0.5, method="cavity")
 
 
 def test_without_a_solution_the_cavity_says_so_and_auto_goes_on():
@@ -239,27 +164,13 @@ def test_small_steps_pull_as_they_should(alpha, recipe):
         np.testing.assert_allclose(cavity, full, rtol=1e-4)
 
 
-@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}], ids=str)
-def test_products_of_paths_by_their_diagonals_change_nothing(monkeypatch, recipe):
-    """As of many modes, here of few: against the products of the matrices themselves."""
-    problem = rs.gaussian(80, 12, noise=0.5, seed=3)
-    found = []
-    for few in (1, 1000):
-        monkeypatch.setattr("reshuffle.epoch.averaging.cavity._MANY_MODES", few)
-        run = rs.descend(
-            problem, rs.SampleReshuffling(batch_size=10), 0.2, method="cavity", rtol=0.1, **recipe
-        )
-        found.append(run.iterate(3))
-    close(found[0], found[1], 1e-5)
-
-
-@pytest.mark.slow
-def test_columns_that_are_orthogonal_are_decomposed_as_they_stand():
-    rng = np.random.default_rng(0)
-    columns = np.linalg.qr(rng.standard_normal((150, 110)))[0] * np.geomspace(1, 1e-3, 110)
-    weights, offsets = np.full(150, 1 / 150), np.arange(151)
-    quick = Whitened.of(columns, weights, 2.0, offsets)
-    slow = Whitened.of(columns[:, ::-1] + 1e-11 * columns[:, :1], weights, 2.0, offsets)
-    np.testing.assert_allclose(quick.decay_rates, slow.decay_rates, rtol=1e-7)
-    close(quick.orthonormal.T @ quick.orthonormal, np.eye(110), 1e-12)
-    close(quick.orthonormal @ quick.factor, columns / math.sqrt(150), 1e-14)
+def test_many_batches_agree_with_drawn_orders():
+    problem = rs.gaussian(120, 6, noise=0.5, seed=3)
+    for recipe in ({}, {"momentum": 0.5}):
+        scheme = rs.SampleReshuffling(batch_size=7)
+        drawn = rs.descend(problem, scheme, alpha=1.0, method="sampling", rtol=2e-3, **recipe)
+        cavity = rs.descend(problem, scheme, alpha=1.0, method="cavity", **recipe)
+        epochs = np.array([1, 5, 50])
+        one, other = drawn.risk(epochs), cavity.risk(epochs)
+        assert (np.abs(one.total - other.total) <= one.error + other.error).all()
+        assert (other.error < 0.05 * other.total).all()

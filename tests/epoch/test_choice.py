@@ -7,8 +7,6 @@ import pytest
 from sklearn.datasets import load_digits
 
 import reshuffle as rs
-from reshuffle.run import critical_polynomials
-from tests.problems import case
 
 
 @pytest.mark.parametrize(
@@ -91,19 +89,6 @@ def test_digits_of_what_grows_are_not_drawn_for(recipe):
     assert np.linalg.norm(quick.iterate(1) - drawn.iterate(1)) <= errors
 
 
-def test_methods_agree():
-    problem = rs.gaussian(90, 8, noise=0.5, seed=2)
-    epochs = np.array([1, 5, 50, math.inf])
-    risks = [
-        rs.descend(problem, rs.RandomReshuffling(batches=9), alpha=0.05, method=method, rtol=1e-2).risk(
-            epochs
-        )
-        for method in ("exact", "cavity", "sampling")
-    ]
-    for risk in risks[1:]:
-        assert (np.abs(risk.total - risks[0].total) <= risk.error + 1e-14).all()
-
-
 @pytest.mark.slow
 def test_the_simulator_confirms_many_batches():
     problem = rs.gaussian(120, 6, noise=0.5, seed=0)
@@ -118,26 +103,6 @@ def test_the_simulator_confirms_many_batches():
         deviation = np.abs(result.iterate.mean - run.iterate(epochs))
         allowed = 4 * result.iterate.standard_error + run.iterate_error(epochs)[:, np.newaxis]
         assert (deviation <= allowed).all()
-
-
-def test_answers_say_how_far_they_may_be_off():
-    run = rs.descend(rs.gaussian(400, 5, noise=0.5, seed=0), rs.RandomReshuffling(batches=100), alpha=0.5)
-    assert " +- " in repr(run.risk(3))
-    assert run.risk(np.ones((2, 3))).error.shape == (2, 3)
-    assert run.iterate_error(np.ones((2, 3))).shape == (2, 3)
-    exact = rs.descend(rs.gaussian(40, 5, seed=0), rs.RandomReshuffling(batches=4), alpha=0.5)
-    assert " +- " not in repr(exact.risk(3))
-    assert exact.risk([1, 2]).error.tolist() == [0, 0]
-    assert exact.iterate_error([1, 2]).tolist() == [0, 0]
-
-
-def test_rows_that_are_never_visited_are_frozen_in_every_method():
-    tiny = case(23, 40, 1)
-    for method in ("exact", "cavity", "sampling"):
-        scheme = rs.RandomReshuffling(batch_size=4, drop_last=True)
-        run = rs.descend(tiny.problem, scheme, 1e-4, method=method, start=tiny.start)
-        assert run.frozen.dimension == 40 - 20
-        assert np.isfinite(run.risk(math.inf).error)
 
 
 @pytest.mark.parametrize(
@@ -178,17 +143,6 @@ def test_first_draws_beyond_the_budget_are_refused(recipe):
     )
     with pytest.raises(rs.BudgetError, match=r"few .* orders takes .* operations, .*; try a larger budget"):
         run.stability()
-
-
-def test_certified_critical_steps_have_a_budget():
-    problem = rs.gaussian(400, 50, noise=0.5, seed=0)
-    for scheme, is_known in (
-        (rs.RandomReshuffling(batches=4), True),
-        (rs.RandomReshuffling(batches=18), False),
-        (rs.SampleReshuffling(batches=5), False),
-    ):
-        blocks = problem.blocks(scheme.partition(400), scheme.divisors(400))
-        assert (critical_polynomials.exact_step(scheme, 400, blocks, 0.1) is not None) == is_known
 
 
 def test_a_search_for_the_best_epoch_keeps_to_its_budget():

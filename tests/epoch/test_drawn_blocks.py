@@ -1,24 +1,9 @@
 """The mean over all orders of blocks against enumeration, and critical steps that rest on drawn ones."""
 
-from functools import reduce
-from itertools import permutations
-
-import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch.averaging.sampling import over_orders
 from reshuffle.run import critical_polynomials, critical_steps
-
-
-@pytest.mark.parametrize("blocks", [1, 2, 5])
-def test_the_mean_over_the_orders_of_blocks_is_that_of_all_products(blocks):
-    rng = np.random.default_rng(blocks)
-    kernels, grades = rng.standard_normal((blocks, 2, 3, 3)), rng.random(3)
-    maps = np.eye(3) - kernels * grades
-    products = [reduce(np.matmul, order) for order in permutations(maps)]
-    found = np.eye(3) - over_orders(kernels, grades) * grades
-    np.testing.assert_allclose(found, np.mean(products, axis=0), atol=1e-13)
 
 
 @pytest.mark.parametrize(

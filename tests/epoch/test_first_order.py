@@ -4,13 +4,10 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle._linalg import graded_svd
 from reshuffle.epoch import epoch_map
 from reshuffle.epoch.averaging import cavity as whole_equation
 from reshuffle.epoch.averaging import first_order
 from reshuffle.epoch.averaging.cavity import Visiting
-from reshuffle.epoch.averaging.first_order import BetweenModes
-from reshuffle.epoch.epoch_map import refined
 from tests.problems import close
 
 TOLERANCE = 1e-6
@@ -47,14 +44,6 @@ def test_it_is_the_whole_equation_up_to_what_it_says_it_leaves_out(few_modes, st
     assert np.linalg.norm(between) > 1e-4 * np.linalg.norm(inner)
     close(found.entries, whole.entries, 3 * allowed)
     close(found.modifier(7), whole.modifier(7), 10 * allowed)
-
-
-def test_the_responses_of_a_linear_function_enter_as_the_function_does(few_modes):
-    """E'U is the kernel, to the last digits: a problem without noise ends in its truth."""
-    visiting = visited(90, 8, 7, 3.0, 0.5)
-    found = first_order.solve(visiting, TOLERANCE)
-    product = found.entries.T @ visiting.rows
-    close((product + product.T) / 2, found.kernel, 1e-13)
 
 
 def test_what_is_left_out_grows_with_the_square_of_what_samples_do(few_modes):
@@ -102,29 +91,3 @@ def test_answers_are_those_of_the_whole_equation_within_their_error(monkeypatch)
     whole = kernel_run(method="cavity").training_loss([1, 20, 1000])
     assert (np.abs(losses - whole) <= quick._engine.training_loss_error(np.array([1.0, 20, 1000]))).all()
     np.testing.assert_allclose(losses, whole, rtol=1e-4)
-
-
-def test_pairs_of_paces_are_interpolated_as_they_are_solved():
-    visiting = visited(60, 5, 9, 3.0)
-    nodes = visiting.nodes(1e-8)
-    rng = np.random.default_rng(0)
-    common, sources = 0.01 * rng.random(len(nodes.nodes)), rng.standard_normal((len(nodes.nodes), 2))
-    pairs = BetweenModes(visiting, nodes, common, nodes.rule.T @ nodes.rule @ sources, nodes.rule[3], 1e-9)
-    decay_rates = np.array([1e-6, 0.3, 1.7, 9.0])
-    polynomials, values = pairs.interpolated(decay_rates, 1e-3)
-    truth = pairs.at(decay_rates)
-    assert np.abs(polynomials @ values @ polynomials.T - truth).max() < 3e-3 * np.abs(truth).max()
-
-
-def test_levels_of_a_graded_form_have_their_digits():
-    """Against Jacobi's method on the factors, over twenty orders of magnitude."""
-    rng = np.random.default_rng(1)
-    sizes, noise = np.geomspace(1, 1e-10, 60), rng.standard_normal((60, 60))
-    kernel = np.eye(60) + 0.02 * (noise + noise.T)
-    form = sizes[:, np.newaxis] * kernel * sizes
-    values, vectors = refined(*np.linalg.eigh(form), sizes, kernel)
-    _, singular, right = graded_svd(np.linalg.cholesky(kernel).T * sizes)
-    np.testing.assert_allclose(values[::-1], singular**2, rtol=1e-8)
-    close(vectors.T @ vectors, np.eye(60), 1e-13)
-    aligned = np.abs(np.einsum("ij,ij->j", vectors[:, ::-1], right))
-    close(aligned, np.ones(60), 1e-10)

@@ -5,12 +5,11 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given
 
 import reshuffle as rs
 from reshuffle.epoch.averaging import lattice
 from tests.oracles import brute_force
-from tests.problems import SCHEMES, case, cases, close
+from tests.problems import case, close
 
 
 @pytest.mark.parametrize("batches", [1, 2, 3, 4, 5, 6])
@@ -33,32 +32,6 @@ def test_both_lattices_equal_the_enumeration_of_all_orders(n, p, batches, equal)
         for batch in range(batches):
             modifier = np.eye(p) + space.lift(space.lift(mean.modifier(batch) - np.eye(space.dimension)).T)
             close(modifier, brute_force.modifier_before(setting, batch))
-
-
-@given(cases())
-def test_the_epoch_of_every_scheme_equals_enumeration(tiny):
-    for scheme in SCHEMES:
-        run, setting = tiny.run(scheme), tiny.setting(scheme)
-        A, N = brute_force.mean_map(setting, scheme)
-        close(run.epoch.matrix, A)
-        batches = run.epoch.scheme.batches
-        close(batches * tiny.step / tiny.problem.n * run.epoch.modified_features.T, N)
-        close(run.epoch.Z, run.epoch.modified_features.T @ tiny.problem.X / tiny.problem.n)
-        assert run.epoch.error == 0
-
-
-def test_large_blocks_are_compressed_and_nothing_changes():
-    wide_blocks = case(60, 3, 3, equal=False)
-    run = wide_blocks.run("reshuffling")
-    assert len(run.epoch.blocks.rows) == 3 * 4
-    A, _ = brute_force.mean_map(wide_blocks.setting("reshuffling"), "reshuffling")
-    close(run.epoch.matrix, A)
-
-
-def test_tiny_steps_keep_every_digit_of_z():
-    tiny = case(12, 8, 4, step=1e-13)
-    W = tiny.problem.X.T @ tiny.problem.X / 12
-    close(tiny.run("reshuffling").epoch.Z, W, 1e-12)
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """Laws from laws: against closed forms, against expressions that say the same, and against each other."""
 
-from math import comb
-
 import numpy as np
 import pytest
 
@@ -10,22 +8,9 @@ from reshuffle import free
 UNIT = free.MarchenkoPastur(1.0)
 
 
-def fuss_catalan(power, order):
-    return [comb((power + 1) * n, n) / (power * n + 1) for n in range(1, order + 1)]
-
-
 @pytest.fixture(scope="module")
 def square():
     return free.multiply(UNIT, UNIT)
-
-
-@pytest.mark.slow
-def test_products_of_square_wishart_matrices_have_fuss_catalan_moments(square):
-    np.testing.assert_allclose(square.moments(6), fuss_catalan(2, 6), rtol=1e-10)
-    np.testing.assert_allclose(square.support, [(0.0, 27 / 4)], atol=1e-9)
-    four = free.multiplicative_power(UNIT, 4)
-    np.testing.assert_allclose(four.moments(5), fuss_catalan(4, 5), rtol=1e-10)
-    np.testing.assert_allclose(four.support, [(0.0, 5**5 / 4**4)], atol=1e-8)
 
 
 def test_a_product_is_the_law_of_the_expression_with_roots(square):
@@ -80,13 +65,6 @@ def test_additive_powers_of_a_symmetry_are_kesten_mckay_laws(times):
     assert power.atoms == ()
     light = free.additive_power(free.Bernoulli(), 1.5)
     np.testing.assert_allclose(light.atoms, [(-1.5, 0.25), (1.5, 0.25)], atol=1e-12)
-
-
-def test_a_sum_is_the_spectrum_of_the_sum():
-    laws = free.Uniform(), free.Projection(0.7), free.Arcsine()
-    t = np.array([-2.0, -0.4, 0.8, 2.2])
-    direct = free.spectrum(sum(free.variables(*laws)))
-    np.testing.assert_allclose(free.add(*laws).density(t), direct.density(t), atol=1e-10)
 
 
 @pytest.mark.slow
@@ -198,40 +176,3 @@ def test_gram_matrices_obey_silversteins_equation(ratio):
     exact = -silverstein(sigma, weights, ratio, t).imag / np.pi
     np.testing.assert_allclose(law.density(t), exact, atol=1e-10)
     assert law.moments(1)[0] == pytest.approx(ratio * 3.75, abs=1e-9)
-
-
-@pytest.mark.slow
-def test_gram_matrices_as_corners_of_square_variables():
-    sigma, share = free.Discrete([1.0, 3.0], [0.5, 0.5]), 1 / 3
-    laws = free.Corner(sigma, 1 / share), free.Circular(1 / (1 - share)), free.Projection(1 - share)
-    s, c, q = free.variables(*laws)
-    law = free.Corner(free.spectrum(q * c * s * c.adjoint() * q), 1 - share)
-    z = np.array([0.5 + 0.3j, 2.0 + 0.1j])
-    np.testing.assert_allclose(
-        law.base.cauchy(z), (1 - share) * free.gram(sigma, 0.5).cauchy(z) + share / z, atol=1e-10
-    )
-
-
-def test_gram_refuses_what_it_cannot_take():
-    with pytest.raises(ValueError, match="ratio must be"):
-        free.gram(free.Projection(0.5), 0.0)
-    with pytest.raises(ValueError, match="x >= 0"):
-        free.gram(free.Semicircle(), 0.5)
-    with pytest.raises(TypeError, match="base must be a law"):
-        free.Corner(3.0, 0.5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rank", [0.7, 0.6, 0.65])
-def test_a_compression_at_the_rank_where_an_atom_vanishes_is_the_corner_of_an_expression(rank):
-    # At ranks 0.7 and 0.6 atoms of 0.3 and 0.4 are about to vanish: the density has hard edges there.
-    points, places = free.Discrete([-2.0, 1.0, 3.0], [0.3, 0.4, 0.3]), np.array([-1.5, 0.5, 1.5, 2.5])
-    x, p = free.variables(points, free.Projection(rank))
-    outside = (1 - rank) * (places >= 0)
-    of_corner = (free.spectrum(p * x * p).cdf(places) - outside) / rank
-    np.testing.assert_allclose(free.compress(points, rank).cdf(places), of_corner, atol=1e-8)
-
-
-def test_a_density_that_no_panels_resolve_is_refused():
-    with pytest.raises(free.ConvergenceError, match=r"panels resolve; use density\(t\)"):
-        free.FromDensity(lambda t: np.full(t.shape, np.nan), [(-1.0, 1.0)])

@@ -77,29 +77,6 @@ def test_a_terminal_has_one_line_that_is_cleared(monkeypatch, capsys):
     assert capsys.readouterr() == ("", shown)
 
 
-@pytest.mark.parametrize("terminal", [False, True])
-def test_nothing_is_printed_when_it_is_quick(terminal, monkeypatch, capsys):
-    monkeypatch.setattr(progress, "PATIENCE", 2.0)
-    monkeypatch.setattr(progress, "display", progress.lines)
-    monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: terminal)
-    clock(monkeypatch, 0, 1, 2)
-    work(5)
-    assert capsys.readouterr() == ("", "")
-
-
-def test_work_that_ends_in_an_error_is_no_longer_shown(monkeypatch):
-    def failing():
-        with progress.working("a law"):
-            raise ArithmeticError
-
-    with pytest.raises(ArithmeticError):
-        failing()
-    shown = []
-    monkeypatch.setattr(progress, "display", lambda what: shown.append(what) or progress.lines(what))
-    work(1)
-    assert shown == ["a law: step"]
-
-
 def test_limits_and_laws_share_the_lines_of_loops(monkeypatch, capsys):
     assert isinstance(progress.display, partial)
     assert progress.display.func is _progress.ticking

@@ -18,8 +18,8 @@ PROBLEM = rs.gaussian(20, 6, noise=0.5, seed=1)
 OVER = {"batches": [2, 3], "alpha": [0.1, 0.2, 0.3]}
 
 
-def swept(cache, problem=PROBLEM, over=OVER, **others):
-    return rs.sweep(problem, over=over, epochs=[1, 10], cache=cache, **others)
+def swept(cache, problem=PROBLEM, over=OVER, epochs=(1, 10), **others):
+    return rs.sweep(problem, over=over, epochs=list(epochs), cache=cache, **others)
 
 
 @pytest.fixture
@@ -37,37 +37,37 @@ def computed(monkeypatch):
 
 
 def test_nothing_is_computed_twice(tmp_path, computed):
-    first = swept(tmp_path / "a" / "b")
-    assert len(computed) == 6
-    assert first.attrs["from_cache"] == 0
-    assert len(list((tmp_path / "a" / "b").iterdir())) == 6
-    again = swept(tmp_path / "a" / "b")
-    assert len(computed) == 6
-    assert again.attrs["from_cache"] == 6
+    folder = tmp_path / "a" / "b"
+    first = swept(folder)
+    assert (len(computed), first.attrs["from_cache"], len(list(folder.iterdir()))) == (6, 0, 6)
+    again = swept(folder)
+    assert (len(computed), again.attrs["from_cache"]) == (6, 6)
     xarray.testing.assert_equal(first, again)
-    more = swept(tmp_path / "a" / "b", over={**OVER, "alpha": [0.1, 0.25, 0.3]})
+    more = swept(folder, over={**OVER, "alpha": [0.1, 0.25, 0.3]})
     assert sorted(computed[6:]) == [(2, 0.25), (3, 0.25)]
     assert more.attrs["from_cache"] == 4
     xarray.testing.assert_equal(more["risk"].sel(alpha=[0.1, 0.3]), first["risk"].sel(alpha=[0.1, 0.3]))
-
-
-def test_a_question_more_leaves_the_others_as_they_are(tmp_path, computed):
-    swept(tmp_path)
-    both = swept(tmp_path, metrics=["risk", "training_loss"])
+    # A question more leaves the others as they are.
+    both = swept(folder, metrics=["risk", "training_loss"])
     assert both.attrs["from_cache"] == 6
-    xarray.testing.assert_equal(
-        both["training_loss"],
-        rs.sweep(PROBLEM, over=OVER, epochs=[1, 10], metrics="training_loss")["training_loss"],
-    )
+    alone = rs.sweep(PROBLEM, over=OVER, epochs=[1, 10], metrics="training_loss")
+    xarray.testing.assert_equal(both["training_loss"], alone["training_loss"])
 
 
-@pytest.mark.parametrize(
-    "others",
-    [
+def other(beta_star=PROBLEM.beta_star, *settings, noise=0.5):
+    return {"problem": rs.LeastSquares(PROBLEM.X, PROBLEM.y, beta_star, *settings, noise=noise)}
+
+
+ROWS = np.arange(20)
+
+
+def test_other_questions_have_other_names(tmp_path, monkeypatch):
+    swept(tmp_path)
+    for others in (
         {"problem": rs.gaussian(20, 6, noise=0.5, seed=2)},
-        {"problem": rs.LeastSquares(PROBLEM.X, PROBLEM.y, PROBLEM.beta_star, noise=0.6)},
-        {"problem": rs.LeastSquares(PROBLEM.X, PROBLEM.y, PROBLEM.beta_star, 2.0, 0.5)},
-        {"problem": rs.LeastSquares(PROBLEM.X, PROBLEM.y, PROBLEM.beta_star + 1e-15, noise=0.5)},
+        other(noise=0.6),
+        other(PROBLEM.beta_star, 2.0),
+        other(PROBLEM.beta_star + 1e-15),
         {"problem": rs.LeastSquares(PROBLEM.X, PROBLEM.y, PROBLEM.beta_star, None, 0.5, np.full(20, 2.0))},
         {"scheme": rs.SampleReshuffling},
         {"momentum": 0.1},
@@ -76,37 +76,17 @@ def test_a_question_more_leaves_the_others_as_they_are(tmp_path, computed):
         {"average": rs.EMA(0.5)},
         {"rtol": 0.1},
         {"metrics": "training_loss"},
-    ],
-)  # fmt: skip
-def test_other_data_and_recipes_have_other_names(tmp_path, others):
-    swept(tmp_path)
-    assert swept(tmp_path, **others).attrs["from_cache"] == 0
-
-
-def test_other_epochs_and_versions_have_other_names(tmp_path, monkeypatch):
-    swept(tmp_path)
-    assert rs.sweep(PROBLEM, over=OVER, epochs=[1, 11], cache=tmp_path).attrs["from_cache"] == 0
-    monkeypatch.setattr(caches, "FORMAT", 0)
-    assert swept(tmp_path).attrs["from_cache"] == 0
-    monkeypatch.undo()
-    monkeypatch.setattr(rs, "__version__", "0.0.0")
-    assert swept(tmp_path).attrs["from_cache"] == 0
-
-
-def test_schemes_that_look_alike_have_other_names(tmp_path):
-    rows = np.arange(20)
-    for parts in (np.split(rows, 2), [rows[::2], rows[1::2]]):
-        found = rs.sweep(
-            PROBLEM,
-            over={"alpha": [0.1]},
-            scheme=rs.RandomReshuffling(batches=parts),
-            epochs=[3],
-            cache=tmp_path,
-        )
-        assert found.attrs["from_cache"] == 0
-    assert found.equals(
-        rs.sweep(PROBLEM, over={"alpha": [0.1]}, scheme=rs.RandomReshuffling(batches=parts), epochs=[3])
-    )
+        {"epochs": [1, 11]},
+        # These look alike when they are printed.
+        {"over": {"alpha": [0.1]}, "scheme": rs.RandomReshuffling(batches=np.split(ROWS, 2))},
+        {"over": {"alpha": [0.1]}, "scheme": rs.RandomReshuffling(batches=[ROWS[::2], ROWS[1::2]])},
+    ):
+        assert swept(tmp_path, **others).attrs["from_cache"] == 0, others
+    assert swept(tmp_path).attrs["from_cache"] == 6
+    for home, name, value in ((caches, "FORMAT", 0), (rs, "__version__", "0.0.0")):
+        with monkeypatch.context() as patch:
+            patch.setattr(home, name, value)
+            assert swept(tmp_path).attrs["from_cache"] == 0
 
 
 def flipped(content):
@@ -121,51 +101,46 @@ def with_pickle(content):
     return file.getvalue() + hashlib.sha256(file.getvalue()).digest()
 
 
-@pytest.mark.parametrize(
-    "poison",
-    [flipped, with_pickle, lambda content: content[:-1], lambda content: content[: len(content) // 2],
-     lambda content: b"", lambda content: content[:64], lambda content: content + b"0", lambda content: b"x" * 500],
-)  # fmt: skip
-def test_what_is_not_whole_is_computed_again(tmp_path, computed, poison):
+POISONS = [
+    flipped,
+    with_pickle,
+    lambda content: content[:-1],
+    lambda content: content[: len(content) // 2],
+    lambda content: b"",
+    lambda content: content[:64],
+    lambda content: content + b"0",
+    lambda content: b"x" * 500,
+]
+
+
+def test_what_is_not_whole_is_computed_again(tmp_path, computed):
     first = swept(tmp_path)
-    victim = sorted(tmp_path.iterdir())[2]
-    content = victim.read_bytes()
-    victim.write_bytes(poison(content))
-    again = swept(tmp_path)
-    assert (again.attrs["from_cache"], again.attrs["distrusted"]) == (5, 1)
-    assert len(computed) == 7
-    np.testing.assert_allclose(again["risk"], first["risk"], rtol=1e-12)
-    assert swept(tmp_path).attrs["distrusted"] == 0
+    stranger, _, victim, *_ = sorted(tmp_path.iterdir())
+    content, under_its_name = victim.read_bytes(), stranger.read_bytes()
+    for number, poison in enumerate([*POISONS, lambda content: under_its_name]):
+        victim.write_bytes(poison(content))
+        again = swept(tmp_path)
+        assert (again.attrs["from_cache"], again.attrs["distrusted"]) == (5, 1), number
+        assert len(computed) == 7 + number
+        np.testing.assert_allclose(again["risk"], first["risk"], rtol=1e-12)
+        assert swept(tmp_path).attrs["distrusted"] == 0
 
 
-def test_a_file_under_the_name_of_another_is_not_believed(tmp_path):
-    swept(tmp_path)
-    one, other, *_ = sorted(tmp_path.iterdir())
-    other.write_bytes(one.read_bytes())
-    assert swept(tmp_path).attrs["distrusted"] == 1
-
-
-def test_a_folder_in_the_place_of_an_answer_is_not_believed(tmp_path):
-    swept(tmp_path)
-    victim = sorted(tmp_path.iterdir())[0]
-    victim.unlink()
-    victim.mkdir()
-    with pytest.raises(OSError, match="directory"):
-        swept(tmp_path)
-
-
-def test_places_that_are_no_folders(tmp_path):
+def test_places_that_are_no_folders(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     with pytest.raises(NotADirectoryError, match=r"cache must be a folder, but this is a file.*file"):
         swept(tmp_path / "file")
     with pytest.raises(OSError, match=r"cache cannot be made .*inside"):
         swept(tmp_path / "file" / "inside")
-
-
-def test_folders_that_may_not_be_written(tmp_path, monkeypatch):
+    swept(tmp_path / "kept")
+    victim = sorted((tmp_path / "kept").iterdir())[0]
+    victim.unlink()
+    victim.mkdir()
+    with pytest.raises(OSError, match="directory"):
+        swept(tmp_path / "kept")
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(PermissionError, match="cache must be a folder to read and write"):
-        swept(tmp_path)
+        swept(tmp_path / "kept")
 
 
 _INTERRUPTED = """

@@ -317,7 +317,8 @@ def test_numbers_of_any_size_are_written_as_people_write_them():
         unit = 10 ** (math.floor(math.log10(plan.best.standard_error)) - 1)
         assert abs(float(value) - plan.naive_test_error) <= unit
         assert abs(float(error) - plan.best.standard_error) <= unit
-        told = re.search(r"expected test error (\S+), between (\S+) and (\S+) \(95%\)", text).groups()
+        pattern = r"expected test error \(mean square\) (\S+), between (\S+) and (\S+) \(95%\)"
+        told = re.search(pattern, text).groups()
         assert list(map(float, told)) == pytest.approx([plan.test_error, *plan.interval], rel=0.005)
         assert len(value.partition(".")[2]) == len(error.partition(".")[2])
 
@@ -382,10 +383,10 @@ EDGE = {"batch_sizes": [6, 12], "epochs": 2, "steps": [0.01, 0.02], "penalties":
 @for_all(
     "data, asked, words",
     [
-        ((X, Y), {"batch_sizes": [6], "epochs": 20}, "the threshold in mean square is "),
+        ((X, Y), {"batch_sizes": [6], "epochs": 20}, "guaranteed; single runs converge up to "),
         ((X, Y), {"batch_sizes": [6], "epochs": 20}, "below which convergence is guaranteed"),
-        ((X, Y), {"epochs": 20}, "that is the threshold, too"),
-        ((LARGE.X, LARGE.y), {"batch_sizes": [50], "verify": False}, "the threshold may be larger"),
+        ((X, Y), {"epochs": 20}, "guaranteed and above which training diverges"),
+        ((LARGE.X, LARGE.y), {"batch_sizes": [50], "verify": False}, "larger ones may converge, too"),
         ((X, Y), EDGE, "training is the longest that was compared: a wider grid may be better"),
         ((X, Y), EDGE, "step is the largest that was compared"),
         ((np.column_stack([X, 3 * Y + 1]), Y), {}, LEAK),
@@ -414,7 +415,7 @@ def test_what_is_noted(data, asked, words):
 
 def test_nothing_else_is_noted():
     small = rs.plan(X, Y, batch_sizes=[6], epochs=20)
-    assert small.notes[0].startswith(f"the step is {small.best.share:.3g} of ")
+    assert small.notes[0].startswith(f"the step is {small.best.share:.3g} times ")
     assert small.critical_step > small.safe_step > small.best.step
     assert not any("class" in note or "determine" in note for note in small.notes)
     plain = rs.plan(RARE, SHORT.y, batch_sizes=[100], epochs=5, standardize=False)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import reshuffle as rs
 from reshuffle.problem import row_space
+from tests.looped import for_all
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 WHEN = [0, 1, 7, 300]
@@ -125,12 +126,6 @@ SCHEMES = {
         [(4, rs.RandomReshuffling(batches=batches)), (None, rs.Cyclic(batches=batches))]
     ),
 }
-RECIPES = {
-    "momentum": {"momentum": 0.5},
-    "penalty": {"penalty": 0.3, "unpenalized": [0]},
-    "schedule": {"step": lambda epoch: 0.01 * 0.9**epoch},
-    "average": {"average": rs.EMA(0.8, per="visit")},
-}
 
 
 @pytest.mark.parametrize("name", SCHEMES)
@@ -139,52 +134,6 @@ def test_every_scheme_of_batches_visits_what_was_kept(name):
     kept = rs.descend(data.accumulated(5).problem(**data.truth), SCHEMES[name](batches=3), data.step)
     batches = 3 if name == "full batch" else data.members
     same_answers(kept, rs.descend(data.in_memory, SCHEMES[name](batches=batches), data.step))
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_every_recipe_is_followed_on_what_was_kept(name):
-    data = Data(80, 6, 3, seed=2)
-    recipe = {"step": data.step, **RECIPES[name]}
-    kept = rs.descend(data.accumulated(5).problem(**data.truth), rs.RandomReshuffling(batches=3), **recipe)
-    whole = rs.descend(data.in_memory, rs.RandomReshuffling(batches=data.members), **recipe)
-    for ask in ("iterate", "training_loss", "degrees_of_freedom"):
-        np.testing.assert_allclose(getattr(kept, ask)(WHEN[:3]), getattr(whole, ask)(WHEN[:3]), **CLOSE)
-    np.testing.assert_allclose(kept.expected_risk([3]).total, whole.expected_risk([3]).total, **CLOSE)
-
-
-def test_other_questions_about_what_was_kept():
-    data = Data(90, 5, 3, seed=3)
-    kept, whole, visits = data.accumulated().problem(**data.truth), data.in_memory, rs.RandomReshuffling
-    steps = (
-        rs.critical_step(kept, visits(batches=3), mean_square=False),
-        rs.critical_step(whole, visits(batches=data.members), mean_square=False),
-    )
-    assert steps[0] == pytest.approx(steps[1], rel=1e-8)
-    assert rs.critical_step(kept, rs.FullBatch()) == pytest.approx(rs.critical_step(whole, rs.FullBatch()))
-    flows = rs.gradient_flow(kept).risk([1.0, 9.0]).total, rs.gradient_flow(whole).risk([1.0, 9.0]).total
-    np.testing.assert_allclose(*flows, **CLOSE)
-    runs = (
-        rs.descend(kept, visits(batches=3), data.step),
-        rs.descend(whole, visits(batches=data.members), data.step),
-    )
-    assert runs[0].best_epoch().epoch == runs[1].best_epoch().epoch
-    assert runs[0].ridge_equivalent(5).penalty == pytest.approx(runs[1].ridge_equivalent(5).penalty)
-    drawn = [
-        rs.descend(each, rs.SampleWithReplacement(batch_size=9), data.step).iterate(3)
-        for each in (kept, whole)
-    ]
-    np.testing.assert_allclose(*drawn, **CLOSE)
-
-
-def test_many_outputs():
-    data = Data(300, 4, 2, seed=4, outputs=7)
-    assert data.accumulated(4).coef().shape == (4, 7)
-    kept = rs.descend(data.accumulated(4).problem(**data.truth), rs.RandomReshuffling(batches=2), data.step)
-    whole = rs.descend(data.in_memory, rs.RandomReshuffling(batches=data.members), data.step)
-    for ask in ("iterate", "training_loss", "degrees_of_freedom"):
-        np.testing.assert_allclose(getattr(kept, ask)(WHEN), getattr(whole, ask)(WHEN), **CLOSE)
-    np.testing.assert_allclose(kept.risk(WHEN).total, whole.risk(WHEN).total, **CLOSE)
-    np.testing.assert_allclose(kept.output(2).expected_risk(3).total, whole.output(2).expected_risk(3).total)
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e-60, 1e60, 1e150])
@@ -225,18 +174,6 @@ def test_ill_conditioned_rows_keep_the_digits_that_normal_equations_lose():
     assert np.abs(squared - truth).max() > 1e-3
 
 
-def test_float32_and_lists_are_taken_and_arrays_may_be_filled_anew():
-    rng = np.random.default_rng(7)
-    pieces = [rng.standard_normal((5, 2)).astype(np.float32) for _ in range(4)]
-    data, buffer = rs.Accumulator(), np.empty((5, 2), dtype=np.float64)
-    for piece in pieces:
-        buffer[:] = piece
-        data.add(buffer, buffer.sum(axis=1))
-    listed = rs.Accumulator().add(np.concatenate(pieces), np.concatenate(pieces).sum(axis=1).tolist())
-    np.testing.assert_allclose(data.coef(), [1, 1], rtol=1e-6)
-    np.testing.assert_allclose(listed.coef(), data.coef(), rtol=1e-6)
-
-
 def test_merging_leaves_the_other_as_it_was_even_where_it_is_itself():
     data = Data(40, 3, 2, seed=8)
     whole, other = data.accumulated(), data.accumulated()
@@ -246,33 +183,13 @@ def test_merging_leaves_the_other_as_it_was_even_where_it_is_itself():
     assert rs.Accumulator(batches=2).merge(rs.Accumulator(batches=2)).n == 0
 
 
-def test_merging_with_batches_that_are_empty_elsewhere():
-    data = Data(700, 3, 2, seed=11)
-    whole, other = rs.Accumulator(batches=2), rs.Accumulator(batches=2)
-    for accumulator, batch in ((whole, 0), (other, 1)):
-        data.add_to(accumulator, np.flatnonzero(data.labels == batch))
-    for merged in (rs.Accumulator(batches=2).merge(whole).merge(other), whole.merge(other)):
-        np.testing.assert_allclose(merged.coef(), _least_squares(data), **CLOSE)
-
-
-def test_printing():
-    assert repr(rs.Accumulator(batches=3)) == "Accumulator(batches=3, empty)"
-    data = rs.Accumulator(batches=9).add(
-        np.ones((9, 2)), np.ones((9, 1)), np.arange(9), sample_weight=np.ones(9)
-    )
-    assert repr(data) == (
-        "Accumulator(batches=9, n=9, p=2, outputs=1, weighted, counts=[1, 1, 1, 1, 1, 1, 1, 1, ...])"
-    )
-    assert repr(data.problem()) == "LeastSquares(n=9, p=2, outputs=1, weighted, truth unknown)"
-
-
 def filled(batches=2, **kwargs):
     rows = np.arange(6.0).reshape(3, 2)
     return rs.Accumulator(batches=batches).add(rows, np.arange(3.0), np.arange(3) % batches, **kwargs)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
+@for_all(
+    "wrong, message",
     [
         (lambda: rs.Accumulator(batches=0), "batches must be a whole number of at least 1"),
         (lambda: filled().add(np.ones((1, 3)), [1.0], 0), "X must have 2 columns, as the rows before"),
@@ -339,14 +256,6 @@ def test_what_needs_single_rows_says_so(ask):
         ask(problem)
 
 
-def test_a_run_goes_from_what_was_kept_to_other_data():
-    data = Data(60, 3, 2, seed=10)
-    run = rs.descend(data.accumulated().problem(), rs.RandomReshuffling(batches=2), data.step)
-    there = run.on(data.in_memory)
-    expected = rs.descend(data.in_memory, rs.RandomReshuffling(batches=2), data.step)
-    np.testing.assert_allclose(there.iterate(3), expected.iterate(3), **CLOSE)
-
-
 def test_files_that_are_truncated_or_of_others_are_refused(tmp_path):
     whole = tmp_path / "factors"
     filled().save(whole)
@@ -394,3 +303,57 @@ def test_files_whose_arrays_do_not_fit_are_refused(tmp_path, name, value):
     np.savez(tmp_path / "wrong.npz", **{**stored, name: value})
     with pytest.raises(ValueError, match="a whole file"):
         rs.Accumulator.load(tmp_path / "wrong.npz")
+
+
+RECIPES = {
+    "momentum": {"momentum": 0.5},
+    "penalty": {"penalty": 0.3, "unpenalized": [0]},
+    "schedule": {"step": lambda epoch: 0.01 * 0.9**epoch},
+    "average": {"average": rs.EMA(0.8, per="visit")},
+}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_is_followed_on_what_was_kept(name):
+    data = Data(80, 6, 3, seed=2)
+    recipe = {"step": data.step, **RECIPES[name]}
+    kept = rs.descend(data.accumulated(5).problem(**data.truth), rs.RandomReshuffling(batches=3), **recipe)
+    whole = rs.descend(data.in_memory, rs.RandomReshuffling(batches=data.members), **recipe)
+    for ask in ("iterate", "training_loss", "degrees_of_freedom"):
+        np.testing.assert_allclose(getattr(kept, ask)(WHEN[:3]), getattr(whole, ask)(WHEN[:3]), **CLOSE)
+    np.testing.assert_allclose(kept.expected_risk([3]).total, whole.expected_risk([3]).total, **CLOSE)
+
+
+def test_other_questions_about_what_was_kept():
+    data = Data(90, 5, 3, seed=3)
+    kept, whole, visits = data.accumulated().problem(**data.truth), data.in_memory, rs.RandomReshuffling
+    steps = (
+        rs.critical_step(kept, visits(batches=3), mean_square=False),
+        rs.critical_step(whole, visits(batches=data.members), mean_square=False),
+    )
+    assert steps[0] == pytest.approx(steps[1], rel=1e-8)
+    assert rs.critical_step(kept, rs.FullBatch()) == pytest.approx(rs.critical_step(whole, rs.FullBatch()))
+    flows = rs.gradient_flow(kept).risk([1.0, 9.0]).total, rs.gradient_flow(whole).risk([1.0, 9.0]).total
+    np.testing.assert_allclose(*flows, **CLOSE)
+    runs = (
+        rs.descend(kept, visits(batches=3), data.step),
+        rs.descend(whole, visits(batches=data.members), data.step),
+    )
+    assert runs[0].best_epoch().epoch == runs[1].best_epoch().epoch
+    assert runs[0].ridge_equivalent(5).penalty == pytest.approx(runs[1].ridge_equivalent(5).penalty)
+    drawn = [
+        rs.descend(each, rs.SampleWithReplacement(batch_size=9), data.step).iterate(3)
+        for each in (kept, whole)
+    ]
+    np.testing.assert_allclose(*drawn, **CLOSE)
+
+
+def test_many_outputs():
+    data = Data(300, 4, 2, seed=4, outputs=7)
+    assert data.accumulated(4).coef().shape == (4, 7)
+    kept = rs.descend(data.accumulated(4).problem(**data.truth), rs.RandomReshuffling(batches=2), data.step)
+    whole = rs.descend(data.in_memory, rs.RandomReshuffling(batches=data.members), data.step)
+    for ask in ("iterate", "training_loss", "degrees_of_freedom"):
+        np.testing.assert_allclose(getattr(kept, ask)(WHEN), getattr(whole, ask)(WHEN), **CLOSE)
+    np.testing.assert_allclose(kept.risk(WHEN).total, whole.risk(WHEN).total, **CLOSE)
+    np.testing.assert_allclose(kept.output(2).expected_risk(3).total, whole.output(2).expected_risk(3).total)

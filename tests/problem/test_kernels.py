@@ -10,6 +10,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import pairwise_kernels
 
 import reshuffle as rs
+from tests.looped import for_all
 
 EPOCHS = [0, 1, 7, 200, math.inf]
 RECIPES = {
@@ -51,15 +52,6 @@ def test_a_linear_kernel_is_its_features(name, n, p, outputs):
         )
     if "penalty" not in settings:
         np.testing.assert_allclose(implicit.degrees_of_freedom(7), explicit.degrees_of_freedom(7), **close)
-
-
-@pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=3)])
-def test_thresholds_are_those_of_the_features(scheme):
-    X, y, _ = draw(12, 20)
-    explicit = rs.critical_step(rs.LeastSquares(X, y), scheme, mean_square=False)
-    assert rs.critical_step(
-        rs.LeastSquares.from_kernel(X @ X.T, y), scheme, mean_square=False
-    ) == pytest.approx(explicit, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -110,8 +102,8 @@ def test_kernels_in_single_precision_have_the_rounding_of_that():
         rs.LeastSquares.from_kernel(K.astype(np.float64), y)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "match"),
+@for_all(
+    "arguments, error, match",
     [
         ({"K": np.ones((3, 2))}, ValueError, "square"),
         ({"K": np.triu(np.ones((3, 3)))}, ValueError, "symmetric"),
@@ -129,12 +121,6 @@ def test_kernels_in_single_precision_have_the_rounding_of_that():
 def test_bad_input_is_named(arguments, error, match):
     with pytest.raises(error, match=match):
         rs.LeastSquares.from_kernel(**{"K": np.eye(3), "y": np.arange(3.0), **arguments})
-
-
-def test_new_points_must_have_been_given():
-    run = rs.descend(rs.LeastSquares.from_kernel(np.eye(3), np.arange(3.0)), rs.FullBatch(), step=0.1)
-    with pytest.raises(ValueError, match="posed without any"):
-        run.predict(None, 1)
 
 
 def test_a_plan_for_a_kernel_is_that_for_its_features():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from tests.looped import for_all
 
 X = np.array([[1.0, 2.0, -1.0], [0.5, -1.0, 2.0], [3.0, 0.0, 1.0]])
 
@@ -46,8 +47,8 @@ def test_any_function_of_arrays_is_an_activation():
     np.testing.assert_allclose(cubes * np.sqrt(7), (plain * np.sqrt(7)) ** 3)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "match"),
+@for_all(
+    "arguments, error, match",
     [
         ({"width": 0}, ValueError, "width must be a whole number"),
         ({"activation": "sigmoid"}, ValueError, "activation must be"),

@@ -41,18 +41,6 @@ def test_torch_in_a_fixed_order(batch_size, momentum):
     np.testing.assert_allclose(run.training_loss(4), loss, rtol=1e-12)
 
 
-def test_a_weight_is_how_often_a_row_is_there():
-    """The full-batch gradient of rows that are repeated is that of weights, but for the number of rows."""
-    X, y, weights = posed()
-    repeated = rs.LeastSquares(np.repeat(X, weights, axis=0), np.repeat(y, weights))
-    weighted = rs.LeastSquares(X, y, sample_weight=weights)
-    ratio = len(X) / weights.sum()
-    one = rs.descend(weighted, rs.FullBatch(), step=0.1)
-    other = rs.descend(repeated, rs.FullBatch(), step=0.1 / ratio)
-    np.testing.assert_allclose(one.iterate([1, 5, np.inf]), other.iterate([1, 5, np.inf]), rtol=1e-10)
-    np.testing.assert_allclose(ratio * one.training_loss(5), other.training_loss(5), rtol=1e-12)
-
-
 def test_noise_is_that_of_weight_one():
     """The risk is that of runs on responses whose noise is smaller where the weight is larger."""
     X, _, weights = posed()

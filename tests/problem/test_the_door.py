@@ -7,6 +7,7 @@ import scipy.sparse
 import torch
 
 import reshuffle as rs
+from tests.looped import for_all
 
 X = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0], [0.0, 0.0, 4.0], [5.0, 0.0, 0.0]])
 y = np.array([1.0, 2.0, 3.0, 4.0])
@@ -35,14 +36,6 @@ def test_sparse_entries_that_are_no_numbers():
     assert ((X != 0) == rs.LeastSquares(flags, y).X).all()
 
 
-def test_sparse_features_that_do_not_fit():
-    huge = scipy.sparse.coo_array(([1.0], ([0], [0])), shape=(10**7, 10**7))
-    with pytest.raises(
-        rs.BudgetError, match=r"X is stored dense, which takes 8e\+14 bytes for its shape \(1000"
-    ):
-        rs.LeastSquares(huge, np.zeros(10**7))
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bool])
 def test_tensors(dtype):
     features, responses = (
@@ -68,15 +61,8 @@ def test_frames():
     assert rs.LeastSquares(table, pd.Series(y)).outputs is None
 
 
-def test_constant_responses():
-    assert rs.LeastSquares(X, np.zeros(4)).y.tolist() == [0.0] * 4
-    assert rs.descend(rs.LeastSquares(X, np.ones(4)), rs.Cyclic(batches=2), step=0.01).iterate(1).shape == (
-        3,
-    )
-
-
-@pytest.mark.parametrize(
-    ("features", "error", "message"),
+@for_all(
+    "features, error, message",
     [
         ([[1.0, np.nan]], ValueError, r"X must be finite, but X\[0, 1\] is nan; drop or impute such rows first"),
         ([[1.0, None]], ValueError, r"X must have no missing values, but X\[0, 1\] is None; impute them"),

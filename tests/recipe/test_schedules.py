@@ -7,6 +7,7 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.errors import UnsupportedError
+from tests.looped import for_all
 
 S = rs.schedules
 PROBLEM = rs.gaussian(12, 3, noise=0.5, seed=0)
@@ -59,8 +60,8 @@ def test_lists_of_visits_are_values():
     assert len({joined, joined}) == 1
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
+@for_all(
+    "make, message",
     [
         (lambda: S.StepDecay(-0.1, 3), "step must be a finite number >= 0, but it is -0.1"),
         (lambda: S.StepDecay(math.nan, 3), "step must be a finite number >= 0, but it is nan"),
@@ -116,8 +117,8 @@ def asks(step, epochs):
     yield lambda: rs.simulate(PROBLEM, scheme, step=step, epochs=epochs, runs=4)
 
 
-@pytest.mark.parametrize(
-    ("step", "epochs", "message"),
+@for_all(
+    "step, epochs, message",
     [
         (rs.PerVisit([0.1] * 8), 3, "epochs must be at most 2, the length of the step schedule of 8 visits, 3 per"),
         (S.OneCycle(0.1, 7, per="visit"), 3, "at most 2, the length of the step schedule of 7 visits, 3 per epoch"),

@@ -1,6 +1,6 @@
 """Figures on disk: a record stands for its own files only, whatever kills a writer and whoever writes beside it."""
 
-import dataclasses
+import json
 import os
 
 import pytest
@@ -41,96 +41,17 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@pytest.fixture
-def between_steps(monkeypatch):
+def between_steps(patch, step, happens):
     """Let something happen once, just before the file number `step` takes its place."""
+    place, calls = os.replace, []
 
-    def arrange(step, happens):
-        place, calls = os.replace, []
+    def replace(source, target):
+        calls.append(target)
+        if len(calls) == step + 1:
+            happens()
+        place(source, target)
 
-        def replace(source, target):
-            calls.append(target)
-            if len(calls) == step + 1:
-                happens()
-            place(source, target)
-
-        monkeypatch.setattr(os, "replace", replace)
-
-    return arrange
-
-
-def test_what_was_written_is_read(tmp_path):
-    written = write(tmp_path, OLD)
-    assert record.read(tmp_path, NAME, OLD) == written
-    assert set(contents(tmp_path)) == set(FILES)
-    assert record.read(tmp_path, NAME, NEW) is None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("step", range(len(FILES)))
-def test_a_kill_between_two_files_leaves_nothing_that_passes_for_finished(tmp_path, between_steps, step):
-    """Old inputs with some new pictures are neither the old figure nor the new one."""
-    written = write(tmp_path, OLD)
-
-    def kill():
-        raise KilledError
-
-    between_steps(step, kill)
-    with pytest.raises(KilledError):
-        write(tmp_path, NEW)
-    assert record.read(tmp_path, NAME, NEW) is None
-    assert record.read(tmp_path, NAME, OLD) == (written if step == 0 else None)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("step", range(len(FILES)))
-def test_two_writers_of_the_same_figure_leave_it_finished(tmp_path, between_steps, step):
-    """The second one writes all its files between two of the first: none dies, and both mean the same figure."""
-    between_steps(step, lambda: write(tmp_path, OLD))
-    written = write(tmp_path, OLD)
-    assert record.read(tmp_path, NAME, OLD) == written
-    assert set(contents(tmp_path)) == set(FILES)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("step", range(len(FILES)))
-def test_two_writers_of_different_figures_are_not_mixed(tmp_path, between_steps, step):
-    """One of them may have to be computed again; what is read has the files that were written for it."""
-    both = {}
-    for inputs in (OLD, NEW):
-        folder = tmp_path / str(inputs["seed"])
-        folder.mkdir()
-        write(folder, inputs)
-        both[inputs["seed"]] = contents(folder)
-    shared = tmp_path / "shared"
-    shared.mkdir()
-    between_steps(step, lambda: write(shared, NEW))
-    write(shared, OLD)
-    for inputs in (OLD, NEW):
-        if record.read(shared, NAME, inputs) is not None:
-            assert contents(shared) == both[inputs["seed"]]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", record.KINDS)
-@pytest.mark.parametrize("damage", ["empty", "cut off", "changed", "missing", "a folder"])
-def test_a_damaged_file_does_not_count_as_finished(tmp_path, kind, damage):
-    write(tmp_path, OLD)
-    path = tmp_path / f"small_figure.{kind}"
-    content = path.read_bytes()
-    path.unlink()
-    if damage == "a folder":
-        path.mkdir()
-    elif damage != "missing":
-        path.write_bytes({"empty": b"", "cut off": content[:-1], "changed": b" " + content[1:]}[damage])
-    assert record.read(tmp_path, NAME, OLD) is None
-
-
-def test_what_an_earlier_kill_left_behind_is_in_nobody_s_way(tmp_path):
-    for name in FILES:
-        (tmp_path / f".{name}.part").write_bytes(b"half")
-    written = write(tmp_path, OLD)
-    assert record.read(tmp_path, NAME, OLD) == written
+    patch.setattr(os, "replace", replace)
 
 
 def test_a_file_may_be_read_by_whom_the_umask_allows(tmp_path):
@@ -157,9 +78,70 @@ def test_a_disk_that_is_full_leaves_the_old_figure(tmp_path, monkeypatch):
     assert record.read(tmp_path, NAME, OLD) == written
 
 
-def test_a_record_without_digests_is_of_another_age(tmp_path):
+def test_what_was_written_is_read_whatever_an_earlier_kill_left_behind(tmp_path):
+    for name in FILES:
+        (tmp_path / f".{name}.part").write_bytes(b"half")
     written = write(tmp_path, OLD)
-    stored = dataclasses.asdict(written)
-    del stored["digests"]
-    (tmp_path / "small_figure.json").write_text(record.json.dumps(stored))
-    assert record.read(tmp_path, NAME, OLD) is None
+    assert record.read(tmp_path, NAME, OLD) == written
+    assert set(FILES) <= set(contents(tmp_path))
+    assert record.read(tmp_path, NAME, NEW) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", range(len(FILES)))
+def test_a_kill_and_other_writers_between_two_files(tmp_path, step, monkeypatch):
+    """Old inputs with some new pictures are neither the old figure nor the new one."""
+    folders = [tmp_path / name for name in ("killed", "same", "old", "new", "mixed")]
+    for folder in folders:
+        folder.mkdir()
+    killed, same, old, new, mixed = folders
+    written, _, _ = write(killed, OLD), write(old, OLD), write(new, NEW)
+
+    def kill():
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        between_steps(patch, step, kill)
+        with pytest.raises(KilledError):
+            write(killed, NEW)
+    assert record.read(killed, NAME, NEW) is None
+    assert record.read(killed, NAME, OLD) == (written if step == 0 else None)
+    # The second writer writes all its files between two of the first: none dies, and both mean the same figure.
+    with monkeypatch.context() as patch:
+        between_steps(patch, step, lambda: write(same, OLD))
+        assert write(same, OLD) == record.read(same, NAME, OLD) == written
+    assert set(contents(same)) == set(FILES)
+    # Of two figures one may have to be computed again; what is read has the files that were written for it.
+    with monkeypatch.context() as patch:
+        between_steps(patch, step, lambda: write(mixed, NEW))
+        write(mixed, OLD)
+    for inputs, folder in ((OLD, old), (NEW, new)):
+        if record.read(mixed, NAME, inputs) is not None:
+            assert contents(mixed) == contents(folder)
+
+
+@pytest.mark.slow
+def test_what_is_damaged_or_out_of_date_does_not_count_as_finished(tmp_path):
+    written = write(tmp_path, OLD)
+    kept = contents(tmp_path)
+    stored = json.loads(kept["small_figure.json"])
+    damages = [lambda content: b"", lambda content: content[:-1], lambda content: b" " + content[1:]]
+    damaged = {name: [one(kept[name]) for one in damages] for name in FILES[:-1]}
+    without = {key: value for key, value in stored.items() if key != "digests"}
+    others = [stored | {"inputs": {}}, stored | {"version": "0.0"}, without, [1, 2]]
+    damaged["small_figure.json"] = [
+        kept["small_figure.json"][:50],
+        *(json.dumps(one).encode() for one in others),
+    ]
+    for name, versions in damaged.items():
+        path = tmp_path / name
+        for content in versions:
+            path.write_bytes(content)
+            assert record.read(tmp_path, NAME, OLD) is None, (name, content[:60])
+        path.unlink()
+        assert record.read(tmp_path, NAME, OLD) is None, name
+        path.mkdir()
+        assert record.read(tmp_path, NAME, OLD) is None, name
+        path.rmdir()
+        path.write_bytes(kept[name])
+        assert record.read(tmp_path, NAME, OLD) == written

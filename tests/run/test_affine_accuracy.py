@@ -8,11 +8,7 @@ import pytest
 
 import reshuffle as rs
 from reshuffle._uncertainty import quantile
-from reshuffle.epoch.averaging.lattice import Walk, follow
 from reshuffle.epoch.averaging.sampling import drawn_rate_error
-from reshuffle.run.trajectory import AffineTrajectory
-from tests.oracles import every_order
-from tests.problems import case
 
 RECIPES = [{"step": 0.1, "penalty": 0.1}, {"step": 0.1, "momentum": 0.5}, {"step": [0.2, 0.1]}]
 
@@ -36,18 +32,6 @@ def test_drawn_orders_of_fixed_batches_cover_the_exact_mean(recipe, scheme):
     assert 0 < distance <= 4 / 3 * drawn.iterate_error(2)
     spread = drawn.expected_risk(2)
     assert abs(float(spread.total - exact.expected_risk(2).total)) <= 4 / 3 * float(spread.error)
-
-
-def test_all_orders_drawn_once_are_the_enumeration():
-    tiny = case(5, 3, 2, step=0.3)
-    training = every_order.Training(tiny.problem.X, tiny.problem.y, [0.3, 0.3], tiny.start, 0.2, 0.4)
-    cut = [[([i], 1) for i in order] for order in every_order.permutations(range(5))]
-    runs = every_order.all_runs(training, cut)
-    run = rs.descend(
-        tiny.problem, rs.SampleReshuffling(batches=5), 0.3, start=tiny.start, penalty=0.2, momentum=0.4
-    )
-    assert run.method == "exact"
-    np.testing.assert_allclose(run.iterate(2), every_order.mean_iterate(training, runs), rtol=1e-11)
 
 
 @pytest.mark.slow
@@ -91,43 +75,6 @@ def test_seed_rtol_and_budget_are_heard():
     assert heard[0].filename == __file__
 
 
-@pytest.mark.parametrize(
-    ("scheme", "method", "known"),
-    [
-        (rs.RandomReshuffling(batches=3), "cavity", '"auto", "exact" or "sampling"'),
-        (rs.SampleReshuffling(batches=3), "exact", '"auto", "cavity" or "sampling"'),
-        (rs.Cyclic(batches=3), "sampling", '"auto" or "exact"'),
-        (rs.ShuffleOnce(batches=8), "exact", '"auto" or "sampling"'),
-    ],
-    ids=repr,
-)
-def test_a_method_that_does_not_apply_is_refused(scheme, method, known):
-    with pytest.raises(ValueError, match=f"method must be {known} for .* but it is '{method}'"):
-        rs.descend(rs.gaussian(24, 4, seed=1), scheme, 0.1, momentum=0.5, method=method)
-
-
-def test_single_rows_with_replacement_are_samples_with_replacement():
-    problem = rs.gaussian(40, 6, noise=0.5, seed=1)
-    one, other = (
-        rs.descend(problem, scheme, 0.05, momentum=0.3)
-        for scheme in (rs.WithReplacement(batch_size=1), rs.SampleWithReplacement(batch_size=1))
-    )
-    assert one.expected_risk(3).total == pytest.approx(float(other.expected_risk(3).total), rel=1e-12)
-    # The walk over batches, which knows nothing of this, agrees.
-    few = rs.gaussian(9, 3, noise=0.5, seed=1)
-    batches = rs.descend(few, rs.WithReplacement(batch_size=3), 0.05, penalty=0.1)
-    timeline = AffineTrajectory(few, batches.scheme, batches.recipe, np.zeros((3, 1))).timeline
-    visits = timeline.visits(0)
-    left, right = visits.left[:, np.newaxis], visits.right[:, np.newaxis]
-
-    def move(batch, columns, slot):
-        return columns - left * visits.kernel(batch, right * columns, slot)
-
-    *_, (walked,) = follow(Walk(batches.scheme, 9).layers, move, np.eye(visits.dimension))
-    # In the coordinates of the singular vectors the mean step is diagonal: what is beside it is rounding.
-    np.testing.assert_allclose(np.eye(len(walked)) - timeline.map(0).loss, walked, rtol=1e-12, atol=1e-15)
-
-
 @pytest.mark.slow
 def test_too_many_batches_with_replacement_are_sampled():
     problem, scheme = rs.gaussian(220, 60, noise=0.5, seed=1), rs.WithReplacement(batches=110)
@@ -136,31 +83,6 @@ def test_too_many_batches_with_replacement_are_sampled():
     assert exact.error == 0 < drawn.error
     assert abs(drawn.total - exact.total) <= 4 / 3 * drawn.error
     assert drawn.mean == pytest.approx(float(exact.mean), rel=1e-12)
-
-
-def test_one_batch_of_shuffled_samples_is_the_full_batch():
-    problem = rs.gaussian(12, 3, noise=0.5, seed=1)
-    for recipe in ({}, {"momentum": 0.4}, {"penalty": 0.3}):
-        one = rs.descend(problem, rs.SampleReshuffling(batches=1), 0.1, **recipe)
-        full = rs.descend(problem, rs.FullBatch(), 0.1, **recipe)
-        assert one.mean_square_stability() == full.mean_square_stability()
-        found = one.expected_risk([2, math.inf])
-        np.testing.assert_allclose(found.total, full.expected_risk([2, math.inf]).total, rtol=1e-12)
-        assert (found.spread <= 1e-14).all()
-    assert rs.critical_step(problem, rs.SampleReshuffling(batches=1), mean_square=True) == pytest.approx(
-        rs.critical_step(problem, rs.FullBatch()), rel=1e-5
-    )
-
-
-@pytest.mark.slow
-def test_shuffled_single_samples_are_reshuffled_single_rows():
-    problem = rs.gaussian(5, 3, noise=0.5, seed=1)
-    for recipe in ({}, {"momentum": 0.4}):
-        one = rs.descend(problem, rs.SampleReshuffling(batch_size=1), 0.1, **recipe)
-        other = rs.descend(problem, rs.RandomReshuffling(batch_size=1), 0.1, **recipe)
-        assert one.mean_square_stability() == other.mean_square_stability()
-        found, true = one.expected_risk([3, math.inf]), other.expected_risk([3, math.inf])
-        np.testing.assert_allclose(found.total, true.total, rtol=1e-10)
 
 
 @pytest.mark.parametrize("recipe", [{"momentum": 0.5}, {"penalty": 0.1}])
@@ -184,13 +106,6 @@ def test_tiny_steps_with_momentum_end_without_warnings(scheme, seed):
         assert np.isfinite(run.risk(math.inf).total) == run.stability().converges
         slow, fast = (rs.descend(problem, scheme, step, momentum=0.5) for step in (1e-10, 1e-7))
         assert slow.risk(math.inf).total == pytest.approx(float(fast.risk(math.inf).total), rel=1e-6)
-
-
-def test_what_was_wrong_is_named():
-    with pytest.raises(ValueError, match=r"^batch_size must be a whole number of at least 1, but it is None"):
-        rs.SampleWithReplacement(batch_size=None)
-    with pytest.raises(ValueError, match=r"step\[1\] is nan; give a number >= 0 for every epoch"):
-        rs.descend(rs.gaussian(5, 2, seed=0), rs.Cyclic(batches=2), step=[0.1, math.nan])
 
 
 def test_rtol_is_of_the_root_mean_square_over_the_modes():

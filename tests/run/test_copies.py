@@ -1,36 +1,15 @@
 """Runs that have answered questions are pickled and copied, and the copies answer the same."""
 
 import copy
-import inspect
 import pickle
 
 import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle import schemes
+from tests.schemes.test_designs import DESIGNS, averaged
 
-MADE_OTHERWISE = {
-    rs.FullBatch: rs.FullBatch,
-    rs.GroupReshuffling: lambda: rs.GroupReshuffling(2, batch_size=2),
-    rs.LocalDescent: lambda: rs.LocalDescent(clients=2, local_steps=3),
-    rs.PoissonSampling: lambda: rs.PoissonSampling(0.5, gradient_noise=0.1),
-    rs.WeightedSampling: lambda: rs.WeightedSampling(np.arange(1, 9), batch_size=4),
-    rs.Stages: lambda: rs.Stages(
-        [(1, rs.SampleReshuffling(batch_size=4)), (None, rs.RandomReshuffling(batches=2))]
-    ),
-}
-SCHEMES = [
-    MADE_OTHERWISE.get(scheme, lambda scheme=scheme: scheme(batch_size=4))()
-    for scheme in (getattr(schemes, name) for name in schemes.__all__)
-    if issubclass(scheme, rs.Scheme) and not inspect.isabstract(scheme)
-]
-RECIPES = {
-    "plain": {},
-    "momentum": {"momentum": 0.5},
-    "penalty": {"penalty": 0.1},
-    "average": {"average": rs.TailAverage(start=1)},
-}
+RECIPES = [{}, {"momentum": 0.5}, {"penalty": 0.1}, {"average": rs.TailAverage(start=1)}]
 
 
 def answers(run):
@@ -64,12 +43,12 @@ def compare(run):
     np.testing.assert_allclose(copy.deepcopy(run).iterate(2), expected["iterate"], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
-@pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
-def test_every_registered_scheme(scheme, recipe):
-    # Stages have no averages: there the steps change with the epoch.
-    recipe = {"step": [0.05, 0.04, 0.03]} if scheme.has_stages and "average" in recipe else recipe
-    compare(rs.descend(rs.gaussian(8, 2, noise=0.5, seed=0), scheme, **{"step": 0.05, **recipe}))
+@pytest.mark.parametrize("name", [name for name in DESIGNS if "dropped" not in name])
+def test_every_design(name):
+    design, recipe = DESIGNS[name], RECIPES[list(DESIGNS).index(name) % 4]
+    if "average" in recipe and averaged(design, recipe["average"]) is None:
+        recipe = {"step": [0.05, 0.04, 0.03]}
+    compare(rs.descend(rs.gaussian(design.n, 2, noise=0.5), design.scheme, **{"step": 0.05, **recipe}))
 
 
 @pytest.mark.parametrize(

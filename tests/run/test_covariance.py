@@ -6,97 +6,24 @@ from itertools import permutations
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
 
 import reshuffle as rs
 from reshuffle.epoch.moments import drawn
 from reshuffle.epoch.select import Choice, Method
 from reshuffle.run import covariance, expected_risk
-from tests.oracles import every_order
-from tests.oracles.every_scheme import RECIPES, SHAPES, schemes, tiny_runs, trained
-from tests.problems import case, close
+from tests.problems import case
 
 SIMULATION = Choice("the second moments", (Method("simulation"),))
-
-
-def ends_of(tiny, recipe, epochs, fresh, count):
-    """The parameters (runs, p) of every equally likely run, for the responses at hand."""
-    training = trained(tiny, recipe, count)
-    return every_order.all_runs(training, epochs, fresh) @ np.concatenate([[1.0], training.y])
-
-
-def check(tiny, scheme, epochs, fresh, recipe, count):
-    ends = ends_of(tiny, recipe, epochs, fresh, count)
-    expected = (
-        np.atleast_2d(np.cov((ends - ends[0]).T, ddof=0))
-        if len(ends) > 1
-        else np.zeros((tiny.problem.p,) * 2)
-    )
-    run = rs.descend(tiny.problem, scheme, start=tiny.start, **{"step": tiny.step, **recipe})
-    found = run.covariance(count)
-    assert found.error == 0
-    assert found.error_kind == "exact"
-    # The ends of the oracle are known to their rounding, and so is by how much they differ.
-    size, rounding = np.abs(expected).max(), 20 * np.finfo(float).eps * np.abs(ends).max()
-    allowed = 1e-12 * size + rounding * np.sqrt(size) + rounding**2
-    np.testing.assert_allclose(found.matrix, expected, rtol=0, atol=allowed)
-    np.testing.assert_allclose(found.factor @ found.factor.T, found.matrix, rtol=0, atol=allowed)
-    np.testing.assert_allclose(found.trace, np.trace(expected), rtol=0, atol=len(expected) * allowed)
-    rows = np.random.default_rng(5).standard_normal((4, tiny.problem.p))
-    predicted, deviation = run.predict(rows, count, return_std=True)
-    close(predicted, (ends @ rows.T).mean(axis=0))
-    off = np.sqrt(allowed)
-    np.testing.assert_allclose(deviation, ((ends - ends[0]) @ rows.T).std(axis=0), rtol=1e-9, atol=10 * off)
-    np.testing.assert_allclose(found.standard_deviations, (ends - ends[0]).std(axis=0), rtol=1e-9, atol=off)
-
-
-@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_all_schemes_and_recipes(recipe, shape):
-    n, p, batches, equal = shape
-    tiny = case(n, p, batches, equal=equal, step=0.08, seed=n + p)
-    for scheme, epochs, fresh in schemes(tiny):
-        check(tiny, scheme, epochs, fresh, recipe, 2 if len(epochs) < 100 else 1)
-
-
-@pytest.mark.slow
-@given(tiny_runs(steps=[0.0, 1e-2, 0.1, 0.4]))
-def test_any_shape(made):
-    tiny, recipe = made
-    for scheme, epochs, fresh in schemes(tiny):
-        if len(epochs) <= 27:
-            check(tiny, scheme, epochs, fresh, recipe, 2)
-
-
-@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.6, "penalty": 0.3}], ids=str)
-def test_batches_that_are_longer_than_there_are_parameters(recipe):
-    tiny = case(12, 2, 3, step=0.1)
-    for scheme, epochs, fresh in schemes(tiny):
-        check(tiny, scheme, epochs, fresh, recipe, 3)
-
-
-def test_the_last_batch_left_out():
-    tiny = case(5, 4, 2, step=0.1)
-    epochs = every_order.epochs_reshuffled([[0, 1], [2, 3]], [2, 2])
-    check(tiny, rs.RandomReshuffling(batch_size=2, drop_last=True), epochs, True, {}, 2)
-
-
-def test_a_few_shuffled_samples():
-    tiny = case(4, 3, 2, step=0.2)
-    cuts = [[(list(order[:2]), 2), (list(order[2:]), 2)] for order in permutations(range(4))]
-    check(tiny, rs.SampleReshuffling(batch_size=2), cuts, True, {}, 2)
 
 
 def test_runs_that_hardly_differ_keep_their_digits():
     """At step 1e-7 the spread is 1e-14 of the parameters, and its square beyond what second moments know."""
     tiny = case(6, 3, 3, step=1e-7, noise=0.0)
-    ends = ends_of(tiny, {}, every_order.epochs_reshuffled(tiny.partition, [2, 2, 2]), True, 1)
     exact = in_many_digits(tiny)
     found = rs.descend(
         tiny.problem, rs.RandomReshuffling(batches=tiny.partition), 1e-7, start=tiny.start
     ).covariance(1)
     np.testing.assert_allclose(found.matrix, exact, rtol=1e-6, atol=1e-6 * np.abs(exact).max())
-    assert ends.std(axis=0).max() < 1e-12
 
 
 def in_many_digits(tiny):
@@ -139,26 +66,6 @@ def test_the_limit_is_that_of_many_epochs(scheme, recipe):
     assert (found.error <= 1e-11 * size).all()
 
 
-def test_it_agrees_with_the_spread_of_the_expected_risk():
-    problem = rs.gaussian(30, 8, noise=0.5, seed=2)
-    for scheme in (
-        rs.RandomReshuffling(batches=3),
-        rs.SampleWithReplacement(batch_size=4),
-        rs.ShuffleOnce(batches=3),
-    ):
-        run = rs.descend(problem, scheme, 0.1)
-        spread = run.expected_risk([1, 5, 40], given_responses=True).spread
-        np.testing.assert_allclose(run.covariance([1, 5, 40]).trace, spread, rtol=1e-9)
-
-
-def test_nothing_is_spread_where_nothing_is_random():
-    problem = rs.gaussian(6, 3, seed=1)
-    for scheme in (rs.FullBatch(), rs.Cyclic(batches=3), rs.RandomReshuffling(batches=1)):
-        assert not rs.descend(problem, scheme, 0.1).covariance([0, 3, math.inf]).matrix.any()
-    at_rest = rs.LeastSquares(problem.X, np.zeros(6))
-    assert not rs.descend(at_rest, rs.WithReplacement(batches=3), 10.0).covariance([5, 10**9]).matrix.any()
-
-
 @pytest.mark.parametrize(
     "scheme",
     [rs.RandomReshuffling(batches=2), rs.ShuffleOnce(batches=3), rs.SampleSubsets(batch_size=2)],
@@ -193,23 +100,6 @@ def test_divergence_is_an_answer_and_stays_where_it_is():
     assert np.isfinite(run.covariance(1).matrix).all()
 
 
-@pytest.mark.parametrize("size", [1e-95, 1e95])
-def test_units_do_not_matter(size):
-    tiny = case(6, 3, 3)
-    one = rs.descend(tiny.problem, rs.RandomReshuffling(batches=3), 0.1).covariance(2)
-    problem = rs.LeastSquares(tiny.problem.X, tiny.problem.y * size)
-    other = rs.descend(problem, rs.RandomReshuffling(batches=3), 0.1).covariance(2)
-    np.testing.assert_allclose(other.standard_deviations, size * one.standard_deviations, rtol=1e-12)
-
-
-def test_wide_problems_need_no_square_matrix():
-    problem = rs.gaussian(8, 200_000, noise=0.1, seed=0)
-    found = rs.descend(problem, rs.RandomReshuffling(batches=2), alpha=1e-5).covariance(3)
-    assert found.factor.shape == (200_000, 8)
-    assert found.standard_deviations.shape == (200_000,)
-    np.testing.assert_allclose(found.trace, np.square(found.standard_deviations).sum(), rtol=1e-10)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_sampled_runs_carry_an_error_that_covers_the_truth(seed):
@@ -232,15 +122,6 @@ def test_sampled_runs_carry_an_error_that_covers_the_truth(seed):
         assert (other.deviation_error(rows) < one.deviation(rows)).all()
 
 
-def test_shuffled_samples_are_simulated():
-    problem = rs.gaussian(40, 4, noise=0.5, seed=7)
-    run = rs.descend(rs.LeastSquares(problem.X, problem.y), rs.SampleReshuffling(batch_size=8), 0.1, rtol=0.1)
-    found = run.covariance(3)
-    assert 0 < found.error < 0.5 * np.linalg.norm(found.matrix)
-    with pytest.raises(ValueError, match="epochs must be finite"):
-        run.covariance(math.inf)
-
-
 def test_simulated_deviations_are_known_to_five_percent_or_as_well_as_asked():
     """Within 99% bounds of the exact ones, which are about three standard errors; half the rtol, half the error."""
     problem, rows = rs.gaussian(16, 4, noise=0.5, seed=7), np.eye(4)
@@ -254,34 +135,6 @@ def test_simulated_deviations_are_known_to_five_percent_or_as_well_as_asked():
         sizes.append((off / exact).mean())
     assert 0.08 < sizes[0] == sizes[1] < 0.25
     assert sizes[2] == pytest.approx(sizes[1] / 2, rel=0.3)
-
-
-def test_bad_rows_are_refused():
-    run = rs.descend(rs.gaussian(6, 3), rs.RandomReshuffling(batches=2), 0.1)
-    with pytest.raises(ValueError, match="X_new must have 3 columns"):
-        run.predict([[1.0, 2.0]], 3, return_std=True)
-    with pytest.raises(ValueError, match="X_new must have 3 columns"):
-        run.covariance(3).deviation([[1.0, 2.0]])
-    with pytest.raises(ValueError, match="return_std"):
-        run.predict(np.eye(3), 3, return_std="yes")
-
-
-@pytest.mark.parametrize("average", [rs.EMA(0.5), rs.TailAverage(1), rs.EMA(0.8, per="visit")], ids=repr)
-@pytest.mark.parametrize(
-    "scheme",
-    [rs.RandomReshuffling(batches=3), rs.WithReplacement(batches=3), rs.ShuffleOnce(batches=3)],
-    ids=repr,
-)
-def test_the_covariance_of_an_average_is_that_of_simulated_ones(scheme, average):
-    problem = rs.gaussian(12, 3, noise=0.5, seed=2)
-    run = rs.descend(problem, scheme, 0.3, average=average)
-    simulated = rs.simulate(
-        problem, scheme, 0.3, epochs=[3], runs=4000, seed=0, average=average, fresh_noise=False
-    )
-    trace = float(run.covariance(3).trace)
-    spread = run.expected_risk(3, given_responses=True).spread
-    assert trace == pytest.approx(float(spread), rel=1e-9)
-    assert abs(trace - simulated.spread.mean[0]) <= 5 * simulated.spread.standard_error[0]
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.5])
@@ -316,14 +169,6 @@ def test_epochs_of_many_rows_and_few_features_are_drawn_once_for_all_epochs(monk
     assert (errors < 0.3 * deviations).all()
 
 
-def test_more_digits_of_a_drawn_covariance_are_to_be_had():
-    X = np.random.default_rng(0).standard_normal((300, 2))
-    problem, scheme = rs.LeastSquares(X, X.sum(axis=1) + X[:, 0] ** 2), rs.SampleReshuffling(batch_size=4)
-    few, many = (rs.descend(problem, scheme, step=0.01, rtol=rtol).covariance(10) for rtol in (5e-3, 2e-3))
-    assert many.error < 0.6 * few.error
-    assert abs(few.trace - many.trace) <= few.error + many.error
-
-
 def test_runs_that_diverge_before_their_mean_are_warned_of():
     problem, scheme = rs.gaussian(60, 3, seed=2), rs.SampleReshuffling(batches=20)
     square = float(rs.critical_step(problem, scheme, mean_square=True))
@@ -347,3 +192,11 @@ def test_the_error_of_predicted_deviations_costs_no_second_simulation(monkeypatc
     assert (run.covariance(2).deviation(np.eye(3)) == deviations).all()
     with pytest.raises(TypeError):
         run.covariance([2])
+
+
+def test_wide_problems_need_no_square_matrix():
+    problem = rs.gaussian(8, 200_000, noise=0.1, seed=0)
+    found = rs.descend(problem, rs.RandomReshuffling(batches=2), alpha=1e-5).covariance(3)
+    assert found.factor.shape == (200_000, 8)
+    assert found.standard_deviations.shape == (200_000,)
+    np.testing.assert_allclose(found.trace, np.square(found.standard_deviations).sum(), rtol=1e-10)

@@ -4,24 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import reshuffle as rs
-from tests.oracles import brute_force
-from tests.problems import SCHEMES, case, cases, close
-
-
-@pytest.mark.slow
-@given(cases(), st.integers(0, 12))
-def test_iterates_and_losses_equal_the_recursion(tiny, epochs):
-    X, y = tiny.problem.X, tiny.problem.y
-    for scheme in SCHEMES:
-        expected = brute_force.iterate(tiny.setting(scheme), scheme, tiny.start, epochs)
-        run = tiny.run(scheme)
-        close(run.iterate(epochs), expected)
-        loss = np.sum((y - X @ expected) ** 2) / (2 * len(y))
-        assert run.training_loss(epochs) == pytest.approx(loss, rel=1e-10, abs=1e-12)
+from tests.problems import SCHEMES, case, close
 
 
 def test_answers_carry_the_shape_of_the_question():
@@ -36,17 +21,6 @@ def test_answers_carry_the_shape_of_the_question():
     for row, column in np.ndindex(grid.shape):
         close(run.iterate(grid)[row, column], run.iterate(grid[row, column]))
         assert run.risk(grid).variance[row, column] == pytest.approx(run.risk(grid[row, column]).variance)
-
-
-def test_a_billion_epochs_equal_the_limit():
-    run = case(12, 5, 3).run("reshuffling")
-    close(run.iterate(10**9), run.limit().parameters)
-
-
-def test_alpha_is_the_linear_scaling_rule():
-    problem = case(12, 5, 4).problem
-    scheme = rs.RandomReshuffling(batches=4)
-    close(rs.descend(problem, scheme, alpha=0.4).iterate(3), rs.descend(problem, scheme, step=0.1).iterate(3))
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -64,20 +38,6 @@ def test_divergence_is_an_answer(scheme):
         assert not np.isnan(run.iterate(epochs)).any()
         assert not np.isnan(run.risk(epochs).total)
     assert run.best_epoch().epoch == 0
-
-
-def test_a_start_on_the_solution_stays_there_even_when_the_step_diverges():
-    problem = rs.LeastSquares(np.eye(2), [1.0, 0.0], beta_star=[1.0, 0.0], noise=0.0)
-    run = rs.descend(problem, rs.FullBatch(), step=100.0, start=[1.0, 0.0])
-    assert run.risk(math.inf).bias == 0
-
-
-def test_step_zero_goes_nowhere():
-    tiny = case(6, 4, 2, step=0.0)
-    run = tiny.run("reshuffling")
-    close(run.iterate([0, 5, math.inf]), np.tile(tiny.start, (3, 1)))
-    assert run.frozen.dimension == 4
-    assert run.risk(math.inf).total == pytest.approx(run.risk(0).total)
 
 
 def test_features_that_are_all_zero_freeze_everything():

@@ -50,38 +50,7 @@ def test_of_a_run_against_simulated_ones():
     assert (found > run.excess_training_loss(when) + 5 * simulated.standard_error).all()
 
 
-def test_of_a_run_it_adds_the_trace_of_the_covariance():
-    run = rs.descend(WIDE, rs.RandomReshuffling(batches=3), 0.05, start=np.ones(9))
-    covariance = run.covariance(EPOCHS).matrix
-    spread = np.einsum("ni,...ij,nj->...", WIDE.X, covariance, WIDE.X) / (2 * WIDE.n)
-    np.testing.assert_allclose(
-        run.excess_training_loss(EPOCHS, of_run=True), run.excess_training_loss(EPOCHS) + spread, rtol=1e-10
-    )
-
-
 def test_what_diverges_is_infinite():
     run = rs.descend(TALL, rs.RandomReshuffling(batches=2), 60.0)
     assert np.isinf(run.excess_training_loss(math.inf))
     assert np.isinf(run.excess_training_loss([5, math.inf], of_run=True)[1])
-
-
-def test_bad_arguments():
-    run = rs.descend(TALL, rs.FullBatch(), 0.1)
-    with pytest.raises(ValueError, match="epochs must be whole"):
-        run.excess_training_loss(-1)
-    with pytest.raises(ValueError, match="of_run must be True or False"):
-        run.excess_training_loss(1, of_run=1)
-
-
-def test_many_outputs_beside_each_other():
-    responses = np.column_stack([TALL.y, TALL.X[:, 0] ** 2])
-    run = rs.descend(rs.LeastSquares(TALL.X, responses), rs.RandomReshuffling(batches=2), 0.05)
-    for of_run in (False, True):
-        found = run.excess_training_loss(EPOCHS, of_run=of_run)
-        assert found.shape == (2, 2, 2)
-        for number in range(2):
-            alone = rs.descend(
-                rs.LeastSquares(TALL.X, responses[:, number]), rs.RandomReshuffling(batches=2), 0.05
-            )
-            expected = alone.excess_training_loss(EPOCHS, of_run=of_run)
-            np.testing.assert_allclose(found[..., number], expected, rtol=1e-9)

@@ -5,18 +5,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle.epoch.moments import matrix as written
-from reshuffle.epoch.moments.lattice import epoch_moments
-from reshuffle.epoch.visits import Inputs
-from reshuffle.recipe import Recipe
 from reshuffle.run import mean_square
-from reshuffle.run.trajectory import AffineTrajectory
-from tests.oracles import brute_force
-from tests.problems import case
 
 
 def two_samples(degrees):
@@ -27,28 +18,6 @@ def two_samples(degrees):
 
 def radius(matrix):
     return float(np.abs(np.linalg.eigvals(matrix)).max())
-
-
-@pytest.mark.slow
-@given(
-    st.integers(2, 7), st.integers(1, 4), st.integers(2, 3), st.integers(0, 10**6), st.floats(0.01, 2.0),
-    st.sampled_from(["reshuffling", "replacement"]),
-)  # fmt: skip
-def test_the_rate_is_that_of_the_kronecker_products(n, p, batches, seed, step, name):
-    n = max(n, p)
-    tiny = case(n, p, min(batches, n), seed=seed, step=step, equal=False)
-    setting = tiny.setting(name)
-    maps = brute_force.affine_maps(setting, brute_force.sequences(setting, name))
-    exact = radius(np.mean([np.kron(A, A) for A, _ in maps], axis=0))
-    found = tiny.run(name).mean_square_stability()
-    lower, upper = found.bounds
-    assert lower <= exact * (1 + 1e-7)
-    assert exact <= upper * (1 + 1e-7)
-    assert lower <= found.rate <= upper
-    if abs(exact - 1) > 1e-6:
-        assert found.converges == (exact < 1)
-    mean_rate = radius(np.mean([A for A, _ in maps], axis=0))
-    assert found.rate >= mean_rate**2 * (1 - 1e-7)
 
 
 def test_the_mean_converges_where_the_mean_square_does_not():
@@ -92,16 +61,6 @@ def test_with_replacement_in_one_dimension():
     assert rs.critical_step(problem, pairs, mean_square=True) == pytest.approx(10 / 33, rel=2e-6)
 
 
-def test_commuting_batches_have_one_critical_step():
-    problem, scheme = rs.LeastSquares([[1.0, 0.0], [0.0, 2.0]], [0.0, 0.0]), rs.RandomReshuffling(batches=2)
-    one, other = (
-        rs.critical_step(problem, scheme, mean_square=False),
-        rs.critical_step(problem, scheme, mean_square=True),
-    )
-    assert one == pytest.approx(0.5, rel=1e-6)
-    assert other == pytest.approx(0.5, rel=2e-6)
-
-
 @pytest.mark.slow
 def test_critical_steps_with_momentum_and_penalty():
     problem = rs.gaussian(20, 6, seed=0)
@@ -116,31 +75,10 @@ def test_critical_steps_with_momentum_and_penalty():
     assert both == pytest.approx(3 / (largest + 0.3), rel=1e-7)
 
 
-def test_the_critical_step_of_a_fixed_order():
-    tiny = case(9, 4, 3)
-    found = rs.critical_step(tiny.problem, rs.Cyclic(batches=tiny.partition), mean_square=False)
-    for factor, stable in ((1 - 1e-6, True), (1 + 1e-6, False)):
-        setting = brute_force.Setting(tiny.problem.X, tiny.problem.y, tiny.partition, factor * found)
-        ((A, _),) = brute_force.affine_maps(setting, [(0, 1, 2)])
-        assert (radius(A) < 1) == stable
-    once = rs.critical_step(tiny.problem, rs.ShuffleOnce(batches=tiny.partition), mean_square=False)
-    assert once <= found * (1 + 1e-6)
-
-
 def test_a_search_among_many_courses_is_refused_with_its_price():
     problem = rs.gaussian(2000, 20, noise=0.5, seed=0)
     with pytest.raises(rs.BudgetError, match=r"critical step of 200 batches takes .* about .*; try fewer"):
         rs.critical_step(problem, rs.ShuffleOnce(batches=200), momentum=0.5, mean_square=False)
-
-
-def test_few_parameters_are_averaged_over_the_orders_of_many_batches():
-    """Matrices on the entries of second moments, a layer of subsets at a time, against the recursion."""
-    problem, scheme = rs.gaussian(40, 3, noise=0.5, seed=0), rs.RandomReshuffling(batches=9)
-    timeline = AffineTrajectory(problem, scheme, Recipe(0.1), np.zeros((3, 1))).timeline
-    assert written.is_written_out(timeline)
-    matrix = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, -0.3], [0.1, -0.3, 1.5]])
-    walked = epoch_moments(timeline, Inputs(np.zeros(3))).congruence_change(matrix)
-    np.testing.assert_allclose(written.congruence_change(timeline)(matrix), walked, atol=1e-13)
 
 
 @pytest.mark.slow
@@ -212,53 +150,6 @@ def test_two_batches_whose_gain_has_its_negative_beside_it():
     assert critical == pytest.approx(first_failure(X, 4.5, 4.6085), rel=2e-6)
 
 
-@pytest.mark.slow
-@given(st.integers(0, 10**6), st.floats(0.8, 1.0))
-def test_two_batches_close_to_their_critical_step(seed, fraction):
-    X = np.random.default_rng(seed).standard_normal((4, 2))
-    problem = rs.LeastSquares(X, np.zeros(4), beta_star=[1.0, 1.0], noise=0.7)
-    scheme = rs.RandomReshuffling(batches=2)
-    step = fraction * rs.critical_step(problem, scheme, mean_square=False)
-    run = rs.descend(problem, scheme, step=step)
-    exact, found = two_batch_radius(X, step), run.mean_square_stability()
-    assert found.bounds[0] <= exact * (1 + 1e-7)
-    assert exact <= found.bounds[1] * (1 + 1e-7)
-    if abs(exact - 1) > 1e-6:
-        assert found.converges == (exact < 1)
-    if abs(exact - 1) > 1e-2:
-        assert np.isfinite(run.expected_risk(math.inf).total) == (exact < 1)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_the_critical_step_of_the_mean_square_of_two_batches(seed):
-    X = np.random.default_rng(seed).standard_normal((4, 2))
-    problem, scheme = rs.LeastSquares(X, np.zeros(4)), rs.RandomReshuffling(batches=2)
-    found = rs.critical_step(problem, scheme, mean_square=True)
-    assert found <= rs.critical_step(problem, scheme, mean_square=False)
-    assert two_batch_radius(X, found * (1 - 2e-6)) < 1
-    assert two_batch_radius(X, found * (1 + 2e-6)) >= 1 - 1e-9
-
-
-@pytest.mark.slow
-def test_next_to_no_spread_is_no_spread():
-    """Where all orders are the same map, rounding is all that is left of the spread."""
-    problem = rs.gaussian(30, 5, noise=0.5, seed=1)
-    for scheme in (rs.RandomReshuffling(batches=1), rs.WithReplacement(batches=1)):
-        found = rs.descend(problem, scheme, step=0.1).mean_square_stability()
-        rate = rs.descend(problem, rs.FullBatch(), step=0.1).stability().rate
-        assert found.converges
-        assert found.gain <= 1e-9
-        assert found.rate == pytest.approx(rate**2, rel=1e-7)
-    orthogonal = rs.LeastSquares(np.diag([1.0, 2.0, 3.0, 4.0]), np.zeros(4))
-    found = rs.descend(orthogonal, rs.RandomReshuffling(batch_size=1), step=0.02).mean_square_stability()
-    assert found.converges
-    assert found.rate == pytest.approx(0.98**2, rel=1e-7)
-    few, scheme = rs.gaussian(5, 3, seed=1), rs.RandomReshuffling(batch_size=2, drop_last=True)
-    critical = rs.critical_step(few, scheme, mean_square=True, momentum=0.5)
-    assert rs.descend(few, scheme, step=critical * 0.999, momentum=0.5).mean_square_stability().converges
-    assert not rs.descend(few, scheme, step=critical * 1.001, momentum=0.5).mean_square_stability().converges
-
-
 def resonant(n=100):
     X = np.sqrt(1 + np.cos(2 * np.pi * np.arange(n) / n))[:, np.newaxis]
     return rs.LeastSquares(X, np.zeros(n), beta_star=[1.0], noise=0.0)
@@ -282,40 +173,6 @@ def test_a_fixed_order_may_drive_what_momentum_lets_oscillate():
     for step in np.append(np.geomspace(found / 1000, found * (1 - 1e-6), 200), found):
         assert heavy_ball_radius(curvatures, step, momentum) < 1
     assert heavy_ball_radius(curvatures, found * (1 + 1e-6), momentum) > 1
-
-
-def test_critical_steps_take_any_real_number():
-    problem, scheme = rs.gaussian(8, 3, seed=0), rs.RandomReshuffling(batches=2)
-    one = rs.critical_step(
-        problem, scheme, penalty=np.float32(0.125), momentum=np.float32(0.5), mean_square=False
-    )
-    assert one == rs.critical_step(problem, scheme, penalty=0.125, momentum=0.5, mean_square=False)
-    with pytest.raises(ValueError, match=r"mean_square must be True or False, but it is 'no'"):
-        rs.critical_step(problem, scheme, mean_square="no")
-
-
-@pytest.mark.slow
-def test_the_mean_square_fails_no_later_than_the_mean():
-    problem = rs.gaussian(8, 2, seed=0)
-    for scheme in (
-        rs.RandomReshuffling(batches=1),
-        rs.RandomReshuffling(batches=2),
-        rs.WithReplacement(batches=1),
-        rs.ShuffleOnce(batches=2),
-    ):
-        for recipe in ({}, {"penalty": 0.1}, {"momentum": 0.3}):
-            mean = rs.critical_step(problem, scheme, **recipe, mean_square=False)
-            assert rs.critical_step(problem, scheme, mean_square=True, **recipe) <= mean
-
-
-def test_the_rate_knows_what_a_penalty_does_outside_the_row_space():
-    run = rs.descend(
-        rs.gaussian(5, 9, noise=0.5, seed=1), rs.RandomReshuffling(batches=2), step=0.1, penalty=0.01
-    )
-    found = run.mean_square_stability()
-    # Two visits per epoch multiply by 1 - step * penalty there, and nothing inside is slower.
-    assert found.rate == pytest.approx(0.999**4, rel=1e-12)
-    assert found.bounds[0] <= found.rate <= found.bounds[1]
 
 
 def momentum_visits(X, step, momentum):

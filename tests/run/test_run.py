@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.schemes import Shuffle
+from tests.looped import for_all
 
 PROBLEM = rs.gaussian(12, 5, noise=0.5, seed=2)
 SCHEMES = [
@@ -54,14 +54,6 @@ def test_the_matrix_of_an_epoch_is_what_the_error_is_multiplied_by(scheme):
     np.testing.assert_allclose(moved, expected, atol=1e-10)
 
 
-def test_a_penalty_moves_what_no_row_sees():
-    problem = rs.gaussian(3, 5, noise=0.5, seed=2)
-    run = rs.descend(problem, rs.Cyclic(batches=3), 0.05, penalty=0.2, start=np.ones(5))
-    silent = rs.LeastSquares(problem.X, np.zeros(3))
-    moved = rs.descend(silent, rs.Cyclic(batches=3), 0.05, penalty=0.2, start=np.ones(5)).iterate(1)
-    np.testing.assert_allclose(moved, run.epoch.matrix @ np.ones(5), atol=1e-14)
-
-
 def test_what_has_no_answer_says_so_in_one_way():
     heavy = rs.descend(PROBLEM, rs.RandomReshuffling(batches=2), 0.05, momentum=0.5)
     for question in (lambda: heavy.epoch, lambda: heavy.range_assumption, lambda: heavy.risk_interval(3)):
@@ -100,33 +92,35 @@ def test_a_computation_tells_what_was_not_done_and_why():
     assert "more memory" in dear.computation.mean.methods[0].rejected_because
 
 
-def test_schemes_and_recipes_are_equal_by_value():
-    for scheme in SCHEMES:
-        same = eval(f"rs.{scheme!r}")
-        assert same == scheme
-        assert hash(same) == hash(scheme)
-        assert sum(other == scheme for other in SCHEMES) == 1
-    assert rs.RandomReshuffling([[0, 1], [2]]) == rs.RandomReshuffling([[0, 1], [2]])
-    assert rs.RandomReshuffling([[0, 1], [2]]) != rs.RandomReshuffling([[0], [1, 2]])
-    assert rs.ShuffleOnce(batches=8, seed=1) != rs.ShuffleOnce(batches=8, seed=2)
-    assert rs.FullBatch() != "FullBatch()"
-    recipes = [rs.descend(PROBLEM, rs.FullBatch(), [0.1, 0.2], momentum=m).recipe for m in (0.1, 0.1, 0.2)]
-    assert recipes[0] == recipes[1] != recipes[2]
-    assert len(set(recipes)) == 2
+REFUSED = [
+    *((lambda decay=decay: rs.EMA(decay), "decay must be") for decay in (-0.1, 1.0, math.nan, "0.9", None)),
+    *((lambda start=start: rs.TailAverage(start), "start must be") for start in (-1, 2.5, math.inf, "2")),
+    (lambda: rs.EMA(0.5, per="step"), "per must be"), (lambda: rs.TailAverage(per="step"), "per must be"),
+    *((lambda average=average: asked(average=average), r"average must be EMA\(decay\) or TailAverage")
+      for average in (0.9, rs.EMA, "ema")),
+    (lambda: rs.simulate(PROBLEM, rs.FullBatch(), 0.1, epochs=1, runs=4, average=0.9), "average must be"),
+    (lambda: asked(batches=2, average=rs.EMA(0.9)).risk_interval(3), "risk_interval"),
+    *((lambda scheme=scheme, way=way: asked(scheme, momentum=0.5, method=way), f"method must be {known} for")
+      for scheme, way, known in (
+        (rs.RandomReshuffling(batches=3), "cavity", '"auto", "exact" or "sampling"'),
+        (rs.SampleReshuffling(batches=3), "exact", '"auto", "cavity" or "sampling"'),
+        (rs.Cyclic(batches=3), "sampling", '"auto" or "exact"'),
+        (rs.ShuffleOnce(batches=8), "exact", '"auto" or "sampling"'),
+      )),
+    (lambda: asked(step=[0.1, math.nan]), r"step\[1\] is nan; give a number >= 0 for every epoch"),
+    (lambda: asked(penalty=-3.0, unpenalized=[0, 1, 2, 3, 4]), "penalty must be"),
+    (lambda: asked().predict([[1.0, 2.0]], 3, return_std=True), "X_new must have 5 columns"),
+    (lambda: asked().covariance(3).deviation([[1.0, 2.0]]), "X_new must have 5 columns"),
+    (lambda: asked().excess_training_loss(-1), "epochs must be whole"),
+    (lambda: rs.descend(rs.LeastSquares([[1.0]], [1.0]), rs.FullBatch(), 0.1).leave_one_out(1), "at least 2 rows"),
+]  # fmt: skip
 
 
-def test_schemes_declare_what_is_random():
-    assert [scheme.is_random for scheme in SCHEMES] == [False, True, False, True, True, True, True, True]
-    assert not any(scheme.shuffle is Shuffle.FROM_A_LIST for scheme in SCHEMES)
-    with pytest.raises(TypeError, match="no fixed order"):
-        rs.RandomReshuffling(batches=2).order(4)
-    with pytest.raises(TypeError, match="no list of orders"):
-        rs.Cyclic(batches=2).orders(4)
+def asked(scheme=None, *, batches=3, step=0.1, **recipe):
+    return rs.descend(PROBLEM, scheme or rs.RandomReshuffling(batches=batches), step, **recipe)
 
 
-def test_a_run_in_units_of_its_own_is_the_same_run():
-    problem = rs.LeastSquares(PROBLEM.X, PROBLEM.y * 1e95, beta_star=PROBLEM.beta_star * 1e95, noise=0.5e95)
-    found = rs.descend(problem, rs.RandomReshuffling(batches=3), 0.05).expected_risk([1, math.inf])
-    true = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), 0.05).expected_risk([1, math.inf])
-    np.testing.assert_allclose(found.total, 1e95 * (1e95 * true.total), rtol=1e-10)
-    assert found.error_kind == true.error_kind
+@for_all("ask, message", REFUSED)
+def test_what_is_refused(ask, message):
+    with pytest.raises((ValueError, TypeError, rs.UnsupportedError), match=message):
+        ask()

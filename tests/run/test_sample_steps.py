@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.run import critical_polynomials, critical_steps
+from reshuffle.run import critical_polynomials
 
 GRID = np.geomspace(0.02, 0.999, 60)
 """Shares of a critical step at which a run is to be stable."""
@@ -101,14 +101,6 @@ def test_a_window_of_instability_is_not_stepped_over():
     assert abs(np.prod(1 - 0.6 * squares)) < 1
 
 
-@pytest.mark.slow
-def test_a_search_finds_the_window_too(monkeypatch):
-    monkeypatch.setattr(critical_polynomials, "exact_step", lambda *rest: None)
-    squares = two_that_dominate()
-    found = rs.critical_step(column(squares), rs.SampleReshuffling(batch_size=1), mean_square=False)
-    assert abs(found - 0.4568376775864784) <= found.error < 0.1 * found
-
-
 @pytest.mark.parametrize("first", range(0, 32, 4))
 def test_one_column_is_exact(first):
     for seed in range(first, first + 4):
@@ -119,24 +111,6 @@ def test_one_column_is_exact(first):
         )
         assert found.error_kind == "exact"
         assert is_first_end(lambda step, mean=mean: abs(mean(step)), found)
-
-
-def test_one_column_of_many_rows_is_exact():
-    squares = np.random.default_rng(0).standard_normal(300) ** 2
-    mean = mean_in_one_column(squares, 100)
-    found = rs.critical_step(column(squares), rs.SampleReshuffling(batch_size=3), mean_square=False)
-    assert abs(mean(found)) == pytest.approx(1, abs=1e-7)
-    assert all(abs(mean(share * found)) < 1 for share in np.linspace(0.5, 0.995, 25))
-
-
-def test_rows_of_rank_one_in_several_columns():
-    squares, batch_size = heavy_column(2)
-    scheme = rs.SampleReshuffling(batch_size=batch_size)
-    X = np.sqrt(squares)[:, np.newaxis] * np.array([0.6, 0.8, 0.0])
-    expected = rs.critical_step(column(squares), scheme, mean_square=False)
-    assert rs.critical_step(rs.LeastSquares(X, np.zeros(len(X))), scheme, mean_square=False) == pytest.approx(
-        expected, rel=1e-9
-    )
 
 
 def test_many_fixed_batches_of_rank_one_do_the_same_in_every_order():
@@ -166,17 +140,6 @@ def test_few_samples_against_all_orders(scheme, p):
     assert is_first_end(rate_of_mean(X, scheme), found)
 
 
-def test_samples_that_are_left_out_and_groups_against_all_orders():
-    X = np.random.default_rng(0).standard_normal((7, 1))
-    scheme = rs.SampleReshuffling(batch_size=2, drop_last=True)
-    found = rs.critical_step(rs.LeastSquares(X, np.zeros(7)), scheme, mean_square=False)
-    assert is_first_end(rate_of_mean(X, scheme), found)
-    X = np.random.default_rng(1).standard_normal((10, 2))
-    scheme = rs.GroupReshuffling(2, batch_size=1)
-    found = rs.critical_step(rs.LeastSquares(X, np.zeros(10)), scheme, mean_square=False)
-    assert is_first_end(rate_of_mean(X, scheme), found)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("mean_square", [False, True])
 def test_one_sample_per_batch_is_random_reshuffling(mean_square):
@@ -185,18 +148,6 @@ def test_one_sample_per_batch_is_random_reshuffling(mean_square):
     fixed = rs.critical_step(problem, rs.RandomReshuffling(batches=6), mean_square=mean_square)
     assert (alone.error, alone.error_kind) == (0.0, "exact")
     assert alone == pytest.approx(fixed, rel=1e-6 if mean_square else 1e-9)
-
-
-def test_a_run_of_one_sample_per_batch_is_exact():
-    problem = rs.gaussian(6, 2, noise=0.5, seed=0)
-    alone = rs.descend(problem, rs.SampleReshuffling(batch_size=1), step=0.3)
-    fixed = rs.descend(problem, rs.RandomReshuffling(batches=6), step=0.3)
-    assert alone.method == fixed.method == "exact"
-    assert alone.risk(5).total == pytest.approx(fixed.risk(5).total, rel=1e-12)
-    assert alone.risk(5).error == 0
-    np.testing.assert_allclose(alone.epoch.matrix, fixed.epoch.matrix, atol=1e-13)
-    np.testing.assert_allclose(alone.epoch.modified_features, fixed.epoch.modified_features, atol=1e-13)
-    assert repr(alone.scheme) == "SampleReshuffling(batch_size=1)"
 
 
 @pytest.mark.slow
@@ -210,17 +161,6 @@ def test_mean_squares_of_few_samples_against_all_orders(scheme):
     assert rate(found * (1 - 1e-4)) < 1 < rate(found * (1 + 1e-4))
     assert all(rate(share * found) < 1 for share in GRID)
     assert found.error_kind == "exact"
-
-
-@pytest.mark.slow
-def test_a_searched_mean_square_covers_the_exact_one(monkeypatch):
-    X = np.random.default_rng(3).standard_normal((6, 1)) * np.array([[3.0], [1], [1], [1], [1], [0.5]])
-    problem, scheme = rs.LeastSquares(X, np.zeros(6)), rs.SampleReshuffling(batches=5)
-    exact = rs.critical_step(problem, scheme, mean_square=True)
-    monkeypatch.setattr(critical_steps, "_is_drawn", lambda *rest, **options: True)
-    found = rs.critical_step(problem, scheme, mean_square=True)
-    assert found.error_kind == "confidence 99%"
-    assert abs(found - exact) <= found.error < 0.5 * found
 
 
 @pytest.mark.slow

@@ -65,27 +65,11 @@ def test_the_critical_step_is_the_first_crossing(n, p, batches, seed, equal):
     assert every[0] > critical * (1 - 1e-6)
 
 
-@pytest.mark.parametrize(("n", "p", "batches"), [(60, 90, 2), (60, 20, 3), (24, 12, 6)])
-def test_the_critical_step_separates_convergence_from_divergence(n, p, batches):
-    problem, scheme = rs.gaussian(n, p, seed=n), rs.RandomReshuffling(batches=batches)
-    critical = rs.critical_step(problem, scheme, mean_square=False)
-    assert rs.descend(problem, scheme, critical * (1 - 1e-8)).stability().converges
-    assert not rs.descend(problem, scheme, critical * (1 + 1e-8)).stability().converges
-
-
 @pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.WithReplacement(batches=4)])
 def test_full_batch_and_replacement_stop_at_two_over_the_norm(scheme):
     problem = rs.gaussian(40, 30, seed=1)
     norm = np.linalg.norm(problem.X.T @ problem.X / 40, 2)
     assert rs.critical_step(problem, scheme, mean_square=False) == pytest.approx(2 / norm, rel=1e-13)
-
-
-def test_orthogonal_batches_stop_at_the_largest_of_their_own_steps():
-    X = np.diag([1.0, 2.0, 3.0])
-    problem = rs.LeastSquares(X, np.ones(3))
-    assert rs.critical_step(problem, rs.RandomReshuffling(batches=3), mean_square=False) == pytest.approx(
-        2 / 9, rel=1e-9
-    )
 
 
 def test_an_ill_conditioned_problem_has_the_critical_step_of_its_large_part():
@@ -103,15 +87,6 @@ def test_an_ill_conditioned_problem_has_the_critical_step_of_its_large_part():
         .stability()
         .converges
     )
-
-
-def test_the_rate_is_the_spectral_radius_on_the_range():
-    tiny = case(8, 12, 3)
-    run = tiny.run("reshuffling")
-    eigenvalues = np.linalg.eigvalsh(run.epoch.matrix)
-    moving = eigenvalues[np.abs(eigenvalues - 1) > 1e-9]
-    assert run.stability().rate == pytest.approx(np.abs(moving).max(), rel=1e-12)
-    assert len(moving) == 8
 
 
 def test_a_mode_that_flips_for_ever_does_not_converge():

@@ -47,46 +47,6 @@ def test_it_is_that_of_the_decomposition(monkeypatch, name, small, equal):
     assert math.isclose(largest_eigenvalue(X, weights, scale), expected, rel_tol=1e-12)
 
 
-@pytest.mark.parametrize("small", [0, 1000], ids=["Lanczos", "Gram"])
-@pytest.mark.parametrize("shape", [(1, 1), (1, 50), (50, 1), (60, 50)])
-def test_nothing_is_nothing(monkeypatch, small, shape):
-    monkeypatch.setattr(critical_steps, "_SMALL", min(small, 1000) or (0 if min(shape) > 1 else 1))
-    assert largest_eigenvalue(np.zeros(shape), np.ones(shape[0]), 1.0) == 0.0
-
-
-def test_an_iteration_that_does_not_end_is_replaced(monkeypatch):
-    monkeypatch.setattr(critical_steps, "_SMALL", 0)
-    X, weights = MATRICES["gaussian"], np.ones(70)
-    expected = largest_eigenvalue(X, weights, 1.0)
-
-    def never(*arguments, **options):
-        raise critical_steps.ArpackNoConvergence("none", np.zeros(0), np.zeros((0, 0)))
-
-    monkeypatch.setattr(critical_steps, "eigsh", never)
-    assert math.isclose(largest_eigenvalue(X, weights, 1.0), expected, rel_tol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "scheme",
-    [
-        rs.FullBatch(),
-        rs.WithReplacement([[0, 3, 4], [1], [2, 5]]),
-        rs.WithReplacement(batch_size=4, drop_last=True),
-        rs.SampleWithReplacement(batch_size=2),
-        rs.RandomReshuffling(batches=1),
-        rs.RandomReshuffling(batch_size=4, drop_last=True),
-        rs.SampleReshuffling(batch_size=4, drop_last=True),
-        rs.SampleReshuffling(batches=1, normalize="equal"),
-    ],
-    ids=str,
-)
-def test_critical_steps_that_need_nothing_else(scheme):
-    problem = rs.gaussian(6, 4, seed=1)
-    step = rs.critical_step(problem, scheme, mean_square=False)
-    below, above = (rs.descend(problem, scheme, step * (1 + by)).stability() for by in (-1e-9, 1e-9))
-    assert below.rate < 1 < above.rate
-
-
 def test_no_decomposition_is_made(monkeypatch):
     problem = rs.gaussian(500, 450, seed=0)
 

@@ -5,10 +5,8 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle.run import stopping
 from tests.problems import SCHEMES, case, cases
 
 LATE = np.unique(np.geomspace(3000, 1e12, 1000).round())
@@ -37,21 +35,6 @@ def test_an_optimum_after_billions_of_epochs_is_found():
     assert best.error == 0
 
 
-def test_a_late_optimum_is_found_to_the_epoch():
-    problem = rs.gaussian(60, 40, noise=1.0, seed=4)
-    run = rs.descend(problem, rs.RandomReshuffling(batches=3), alpha=1e-4)
-    best = run.best_epoch()
-    window = best.epoch + np.arange(-2000, 2001)
-    assert best.epoch > 5000
-    assert best.epoch == window[np.argmin(run.risk(window).total)]
-    assert best.error == 0
-
-
-def test_without_noise_the_best_time_is_never():
-    run = rs.descend(rs.gaussian(40, 10, noise=0.0, seed=1), rs.RandomReshuffling(batches=4), alpha=0.5)
-    assert run.best_epoch().risk < 1e-25
-
-
 def test_alternating_modes_are_handled():
     # x between 1 and 2 makes 1 - x negative, and the risk of odd and even epochs differ.
     problem = rs.gaussian(50, 5, noise=2.0, seed=2)
@@ -61,29 +44,6 @@ def test_alternating_modes_are_handled():
     best = run.best_epoch()
     assert best.risk == pytest.approx(run.risk(np.arange(1000)).total.min(), rel=1e-12)
     assert best.error == 0
-
-
-@settings(max_examples=60)
-@given(cases(max_batches=3), st.integers(0, 40), st.integers(1, 40), st.sampled_from([1.0, 30.0]))
-def test_the_bound_of_an_interval_is_below_the_risk_in_it(tiny, low, length, boost):
-    run = rs.descend(tiny.problem, tiny.scheme("reshuffling"), tiny.step * boost, start=tiny.start)
-    rates, repeats = run.epoch.decay_rates, run.epoch.mean.repeats
-    alternates = (rates > 1) & (repeats % 2 == 1)
-    engine = run._modes
-    ends = [engine.motion(np.array([float(epoch)])) for epoch in (low, low + length)]
-    inside = run.risk(np.arange(low, low + length + 1)).total
-    with np.errstate(all="ignore"):
-        bounds = [
-            stopping._lower_bounds(engine.risk_forms, *stopping._boxes(*ends, rates, alternates, sign))[0]
-            for sign in (1.0, -1.0)
-        ]
-    assert min(bounds) <= inside.min() * (1 + 1e-9) + 1e-12
-    if not alternates.any() and np.isfinite(inside).all():
-        # A single epoch leaves no room: the bound is the risk itself.
-        with np.errstate(all="ignore"):
-            box = stopping._boxes(ends[0], ends[0], rates, alternates, 1.0)
-        point = stopping._lower_bounds(engine.risk_forms, *box)
-        assert point[0] == pytest.approx(inside[0], rel=1e-9, abs=1e-12)
 
 
 def test_what_was_not_searched_is_reported_as_error():

@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, IterableDataset, SubsetRandomSampler, TensorDataset
+from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset
 
 import reshuffle as rs
 from reshuffle.torch import probe, recipe
@@ -123,81 +123,6 @@ def test_numbers_are_learned_as_they_are():
         made.accuracy(rs.descend(made.problem, rs.FullBatch(), step=0.1), 1)
     several = probe(backbone(), DataLoader(TensorDataset(inputs, inputs), 8)).problem
     assert several.outputs == 5
-
-
-class Endless(IterableDataset):
-    """It has no end, and a length that is not true."""
-
-    def __init__(self, length=None):
-        self.length = length
-
-    def __iter__(self):
-        while True:
-            yield torch.zeros(5), 0
-
-
-class Changing(IterableDataset):
-    """It says five and gives three."""
-
-    def __len__(self):
-        return 5
-
-    def __iter__(self):
-        return iter([(torch.zeros(5), 0)] * 3)
-
-
-class Pair(torch.nn.Module):
-    """Returns more than features."""
-
-    def forward(self, inputs):
-        return inputs, inputs
-
-
-@pytest.mark.parametrize(
-    ("match", "error", "change"),
-    [
-        ("Dropout, is in training mode", rs.UnsupportedError, {"backbone": backbone().train()}),
-        ("BatchNorm1d, is in training", rs.UnsupportedError, {"backbone": torch.nn.BatchNorm1d(5)}),
-        ("Module must be given", TypeError, {"backbone": len}),
-        ("returns a tuple", rs.UnsupportedError, {"backbone": Pair()}),
-        ("add torch.nn.Flatten", ValueError, {"backbone": torch.nn.Unflatten(1, (5, 1))}),
-        (
-            "float16", rs.UnsupportedError,
-            {"loader": DataLoader(data(dtype=torch.float16)), "backbone": torch.nn.Identity()},
-        ),
-        (
-            "one row per sample", ValueError,
-            {"backbone": torch.nn.Flatten(0, 1), "loader": [(torch.zeros(2, 1, 5), [0, 0, 1])]},
-        ),
-        ("device must be", ValueError, {"device": "cuda:7"}),
-        ("device must be", ValueError, {"device": "abacus"}),
-        ("classes from 0 to 1, but one is 2", ValueError, {"classes": 2}),
-        ("classes from 0 to 0, but one is -1", ValueError, {"loader": [(torch.zeros(1, 5), torch.tensor([-1]))]}),
-        ("one class per sample", ValueError, {"loader": [(torch.zeros(1, 5), torch.tensor([[1, 2]]))]}),
-        ("pairs", rs.UnsupportedError, {"loader": [torch.zeros(1, 5)]}),
-        ("loader must be", TypeError, {"loader": 3}),
-        ("empty", ValueError, {"loader": []}),
-        ("its length must not change", ValueError, {"loader": DataLoader(Changing(), batch_size=2)}),
-        ("classes must be None", ValueError, {"loader": [(torch.zeros(1, 5), torch.zeros(1))], "classes": 2}),
-    ],
-)  # fmt: skip
-@pytest.mark.filterwarnings("ignore:Length of IterableDataset:UserWarning")
-def test_bad_input_is_named(match, error, change):
-    arguments = {"backbone": backbone(), "loader": DataLoader(data(), batch_size=8), **change}
-    with pytest.raises(error, match=match):
-        probe(arguments.pop("backbone"), arguments.pop("loader"), **arguments)
-
-
-def test_loaders_without_end_are_refused(monkeypatch):
-    monkeypatch.setattr("reshuffle.torch.samples._MOST", 100)
-    with pytest.raises(rs.BudgetError, match="more than 100 samples and does not tell its length"):
-        probe(backbone(), DataLoader(Endless(), batch_size=8))
-
-
-def test_classes_need_their_number_in_a_recipe():
-    optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.1)
-    with pytest.raises(ValueError, match="outputs must be given"):
-        recipe(optimizer, DataLoader(data(), batch_size=8))
 
 
 def test_a_probe_plans_by_accuracy():

@@ -1,5 +1,7 @@
 """Training loops of torch, read off its objects, against really running them."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -17,7 +19,7 @@ from torch.utils.data import (
 
 import reshuffle as rs
 from reshuffle.torch import recipe
-from tests.looped import pairwise
+from tests.looped import for_all, pairwise
 
 EPOCHS = 3
 
@@ -76,9 +78,7 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "settings", "outputs", "reduction"), pairwise([*LOADERS], SETTINGS, [None, 3], ["mean", "sum"])
-)
+@for_all("name, settings, outputs, reduction", pairwise([*LOADERS], SETTINGS, [None, 3], ["mean", "sum"]))
 def test_loops_without_chance_are_followed_to_the_last_digit(name, settings, outputs, reduction):
     problem = posed(outputs=outputs)
     weights, loader = head_of(problem), LOADERS[name](data_of(problem))
@@ -107,8 +107,7 @@ SCHEDULERS = {
 }
 
 
-@pytest.mark.parametrize("name", SCHEDULERS)
-@pytest.mark.parametrize("per", ["epoch", "visit"])
+@for_all("name, per", product(SCHEDULERS, ["epoch", "visit"]))
 @pytest.mark.filterwarnings("ignore:The epoch parameter in `scheduler.step:UserWarning")
 def test_schedulers_are_followed_to_the_last_digit(name, per):
     problem = posed(outputs=2)
@@ -189,28 +188,21 @@ def test_drawn_loops_are_followed_in_mean_and_in_spread(kind, reduction):
     assert (deviation <= 4 * squares.std(axis=0) / np.sqrt(seeds)).all()
 
 
-def test_what_is_read_is_shown():
+def test_what_is_read_is_shown_and_left_as_it_was():
     problem = posed(n=40, outputs=4)
     optimizer = torch.optim.SGD([head_of(problem)], lr=0.1, momentum=0.9, weight_decay=0.01)
     data = data_of(problem)
     loop = recipe(optimizer, DataLoader(data, batch_size=8, shuffle=True))
     assert loop.scheme == rs.SampleReshuffling(batch_size=8)
-    assert (loop.recipe.schedule, loop.recipe.penalty, loop.recipe.momentum) == pytest.approx(
-        (0.05, 0.02, 0.9)
-    )
+    found = loop.recipe.schedule, loop.recipe.penalty, loop.recipe.momentum
+    assert found == pytest.approx((0.05, 0.02, 0.9))
     subset = DataLoader(data, batch_size=8, sampler=SubsetRandomSampler(range(16)))
     assert recipe(optimizer, subset).samples == 16
-    assert repr(recipe(optimizer, subset, SCHEDULERS["CyclicLR"](optimizer)).recipe).startswith(
-        "step=the learning rates of CyclicLR per epoch"
-    )
-
-
-def test_scheduler_and_optimizer_are_left_as_they_were():
-    problem = posed()
-    optimizer = torch.optim.SGD([head_of(problem)], lr=0.1)
+    shown = repr(recipe(optimizer, subset, SCHEDULERS["CyclicLR"](optimizer)).recipe)
+    assert shown.startswith("step=the learning rates of CyclicLR per epoch")
     scheduler = SCHEDULERS["SequentialLR"](optimizer)
     before = scheduler.state_dict()["last_epoch"], optimizer.param_groups[0]["lr"]
-    recipe(optimizer, LOADERS["in order"](data_of(problem)), scheduler).descend(problem).iterate(30)
+    recipe(optimizer, LOADERS["in order"](data), scheduler).descend(problem).iterate(30)
     assert (scheduler.state_dict()["last_epoch"], optimizer.param_groups[0]["lr"]) == before
 
 
@@ -229,87 +221,89 @@ class RotatingSampler(SequentialSampler):
     """It may draw in any order."""
 
 
-def refused(match, error=rs.UnsupportedError, *, optimizer=None, loader=None, scheduler=None, **arguments):
-    problem = posed()
-    given = (optimizer or (lambda weights: torch.optim.SGD(weights, lr=0.1)))([head_of(problem)])
-    read = (loader or LOADERS["in order"])(data_of(problem))
-    with pytest.raises(error, match=match):
-        recipe(given, read, scheduler(given) if scheduler else None, **arguments)
+def sgd(**settings):
+    return {"optimizer": lambda weights: torch.optim.SGD(weights, lr=0.1, **settings)}
 
 
-@pytest.mark.parametrize(
-    ("match", "arguments"),
+def loads(**arguments):
+    """A loader of which some arguments are made from the data."""
+    made = {
+        name: value if callable(value) else lambda data, value=value: value
+        for name, value in arguments.items()
+    }
+    return {"loader": lambda data: DataLoader(data, **{name: make(data) for name, make in made.items()})}
+
+
+def two_rates(weights):
+    return torch.optim.SGD([{"params": weights}, {"params": [torch.zeros(1)], "lr": 1.0}], lr=0.1)
+
+
+def stepped(optimizer):
+    scheduler = lr.StepLR(optimizer, 2)
+    optimizer.step()
+    scheduler.step()
+    return scheduler
+
+
+OTHER = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+CYCLE = {"scheduler": lambda o: lr.OneCycleLR(o, 0.05, total_steps=20)}
+SUM = {"loss": torch.nn.MSELoss(reduction="sum")}
+
+
+@for_all(
+    "match, arguments",
     [
         ("Adam", {"optimizer": torch.optim.Adam}),
         ("Own", {"optimizer": lambda weights: Own(weights, lr=0.1)}),
-        ("dampening", {"optimizer": lambda weights: torch.optim.SGD(weights, lr=0.1, momentum=0.9, dampening=0.5)}),
-        ("maximize", {"optimizer": lambda weights: torch.optim.SGD(weights, lr=0.1, maximize=True)}),
-        (
-            "same lr",
-            {
-                "optimizer": lambda weights: torch.optim.SGD(
-                    [{"params": weights}, {"params": [torch.zeros(1)], "lr": 1.0}], lr=0.1
-                )
-            },
-        ),
+        ("dampening", sgd(momentum=0.9, dampening=0.5)),
+        ("maximize", sgd(maximize=True)),
+        ("same lr", {"optimizer": two_rates}),
         ("IterableDataset", {"loader": lambda data: DataLoader(Stream(), batch_size=2)}),
-        ("batch_size is None", {"loader": lambda data: DataLoader(data, batch_size=None)}),
+        ("batch_size is None", loads(batch_size=None)),
         (
             "its replacement is False",
-            {"loader": lambda data: DataLoader(data, sampler=WeightedRandomSampler([1.0] * 11, 11, False))},
+            loads(sampler=lambda data: WeightedRandomSampler([1.0] * 11, 11, False)),
         ),
-        ("RotatingSampler", {"loader": lambda data: DataLoader(data, sampler=RotatingSampler(data))}),
-        ("num_samples is 5", {"loader": lambda data: DataLoader(data, sampler=RandomSampler(data, num_samples=5))}),
-        ("names 3, of which 2", {"loader": lambda data: DataLoader(data, batch_sampler=[[0, 1], [1]])}),
+        ("RotatingSampler", loads(sampler=RotatingSampler)),
+        ("num_samples is 5", loads(sampler=lambda data: RandomSampler(data, num_samples=5))),
+        ("names 3, of which 2", loads(batch_sampler=[[0, 1], [1]])),
         ("pairs", {"loader": lambda data: DataLoader(TensorDataset(data.tensors[0]), batch_size=2)}),
         ("ReduceLROnPlateau", {"scheduler": lr.ReduceLROnPlateau}),
-        ("momentum", {
-            "optimizer": lambda weights: torch.optim.SGD(weights, lr=0.1, momentum=0.9),
-            "scheduler": lambda o: lr.OneCycleLR(o, 0.05, total_steps=20),
-        }),
+        ("momentum", {**sgd(momentum=0.9), **CYCLE}),
         ("CrossEntropyLoss", {"loss": torch.nn.CrossEntropyLoss()}),
         ("huber_loss", {"loss": torch.nn.functional.huber_loss}),
         ("reduction", {"loss": torch.nn.MSELoss(reduction="none")}),
         (
             "one size",
-            {
-                "loader": lambda data: DataLoader(data, 4, sampler=RandomSampler(data, replacement=True)),
-                "loss": torch.nn.MSELoss(reduction="sum"),
-            },
+            {**loads(batch_size=4, sampler=lambda data: RandomSampler(data, replacement=True)), **SUM},
         ),
+        ("optimizer must be", {"optimizer": lambda weights: 3}),
+        ("loader must be", {"loader": lambda data: [1, 2]}),
+        ("scheduler must be", {"scheduler": lambda o: 3}),
+        ("batch_size must be", loads(batch_size=12, drop_last=True)),
+        ("made for another", {"scheduler": lambda o: lr.StepLR(OTHER, 2)}),
+        ("per must be", {"scheduler": lambda o: lr.StepLR(o, 2), "per": "batch"}),
+        ("stepped 1 times", {"scheduler": stepped}),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_described_exactly_is_refused_by_name(match, arguments):
-    refused(match, **arguments)
-
-
-def test_bad_arguments_are_named():
-    refused("optimizer must be", TypeError, optimizer=lambda weights: 3)
-    refused("loader must be", TypeError, loader=lambda data: [1, 2])
-    refused("scheduler must be", TypeError, scheduler=lambda o: 3)
-    refused(
-        "batch_size must be", ValueError, loader=lambda data: DataLoader(data, batch_size=12, drop_last=True)
+    problem, asked = (
+        posed(),
+        {**sgd(), "loader": LOADERS["in order"], "scheduler": lambda o: None, **arguments},
     )
-    refused(
-        "made for another",
-        ValueError,
-        scheduler=lambda o: lr.StepLR(torch.optim.SGD([torch.zeros(1)], lr=1.0), 2),
-    )
-    refused("per must be", ValueError, scheduler=lambda o: lr.StepLR(o, 2), per="batch")
-
-    def stepped(optimizer):
-        scheduler = lr.StepLR(optimizer, 2)
-        optimizer.step()
-        scheduler.step()
-        return scheduler
-
-    refused("stepped 1 times", ValueError, scheduler=stepped)
+    optimizer = asked.pop("optimizer")([head_of(problem)])
+    read, scheduler = asked.pop("loader")(data_of(problem)), asked.pop("scheduler")(optimizer)
+    is_wrong = match.endswith("must be") or match in ("made for another", "stepped 1 times")
+    with pytest.raises((TypeError, ValueError) if is_wrong else rs.UnsupportedError, match=match):
+        recipe(optimizer, read, scheduler, **asked)
 
 
 def test_problems_of_another_shape_are_refused():
     problem = posed()
     loop = recipe(torch.optim.SGD([head_of(problem)], lr=0.1), LOADERS["in order"](data_of(problem)))
-    with pytest.raises(ValueError, match="11 rows of the loader, but it has 12"):
-        loop.descend(posed(n=12))
-    with pytest.raises(ValueError, match="1 outputs"):
-        loop.descend(posed(outputs=2))
+    for other, words in (
+        (posed(n=12), "11 rows of the loader, but it has 12"),
+        (posed(outputs=2), "1 outputs"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            loop.descend(other)

@@ -1,10 +1,10 @@
-"""Leave-one-out by brute force: every order is followed, every row is left out in turn, in plain numpy."""
-
-from itertools import combinations, permutations
+"""Leave-one-out by brute force: every order is followed, every row is left out in turn."""
 
 import numpy as np
 
 import reshuffle as rs
+from tests.oracles.every_order import Design, Enumeration
+from tests.problems import Case
 
 
 def problem(n, p, outputs=None, seed=0):
@@ -15,63 +15,10 @@ def problem(n, p, outputs=None, seed=0):
     return rs.LeastSquares(X, y if outputs else y[:, 0])
 
 
-def parts(*sizes):
-    """Batches of consecutive rows of these sizes, with their divisors."""
-    ends = np.cumsum(sizes)
-    return [(np.arange(end - size, end), size) for size, end in zip(sizes, ends, strict=True)]
-
-
-def batch_orders(partition):
-    """All orders of fixed batches, as lists of (rows, divisor)."""
-    return [list(order) for order in permutations(partition)]
-
-
-def sample_splits(n, sizes):
-    """All ways to cut n samples into batches of these sizes, one after the other."""
-
-    def cut(left, sizes):
-        if not sizes:
-            return [[]]
-        return [
-            [(np.array(chosen), sizes[0]), *rest]
-            for chosen in combinations(sorted(left), sizes[0])
-            for rest in cut(left - set(chosen), sizes[1:])
-        ]
-
-    return cut(set(range(n)), list(sizes))
-
-
-def mean_epoch(X, y, orders, step, penalty=0.0, left_out=None):
-    """(A, g) of beta -> A beta + g, averaged over the orders, without the gradient of one row."""
-    p = X.shape[1]
-    weights = np.ones(len(X))
-    if left_out is not None:
-        weights[left_out] = 0.0
-    total, added = np.zeros((p, p)), np.zeros((p, y.shape[1]))
-    for order in orders:
-        A, g = np.eye(p), np.zeros((p, y.shape[1]))
-        for rows, divisor in order:
-            scaled = X[rows].T * weights[rows] / divisor
-            visit = (1 - step * penalty) * np.eye(p) - step * scaled @ X[rows]
-            A, g = visit @ A, visit @ g + step * scaled @ y[rows]
-        total, added = total + A, added + g
-    return total / len(orders), added / len(orders)
-
-
-def residuals(X, y, orders, step, epochs, start=None, penalty=0.0, repeats=1):
-    """y_i - x_i'b (epochs, n, t) of the mean iterate without row i."""
-    y = y if y.ndim == 2 else y[:, np.newaxis]
-    begin = (
-        np.zeros((X.shape[1], y.shape[1]))
-        if start is None
-        else np.repeat(start[:, np.newaxis], y.shape[1], 1)
-    )
-    found = np.zeros((len(epochs), *y.shape))
-    for i in range(len(X)):
-        A, g = mean_epoch(X, y, orders, step, penalty, i)
-        for number, epoch in enumerate(epochs):
-            iterate = begin
-            for _ in range(int(epoch) * repeats):
-                iterate = A @ iterate + g
-            found[number, i] = y[i] - X[i] @ iterate
-    return found
+def residuals(X, y, orders, step, epochs, start=None, penalty=0.0):
+    """y_i - x_i'b (epochs, n) of the mean iterate without row i, where an epoch is one of `orders`."""
+    start = np.zeros(X.shape[1]) if start is None else start
+    posed = Case(rs.LeastSquares(X, y), None, step, start, None)
+    oracle = Enumeration(posed, Design(len(X), rs.FullBatch(), [orders]), {"penalty": penalty})
+    left = [y[row] - oracle.without(row).means(epochs) @ X[row] for row in range(len(X))]
+    return np.transpose(left)

@@ -24,14 +24,6 @@ def test_paces_between_zero_and_two(highest, share, last):
     np.testing.assert_allclose(found, want[:, 0], rtol=1e-9, atol=1e-12 * last)
 
 
-def test_the_curve_is_closed_around_nothing_else():
-    curve = around(0.0, 1.0, 100.0)
-    for outside in (-0.2, 2.5, 0.5 + 1.2j):
-        found = (curve.powers(np.array([5.0])) / (outside - curve.nodes)).sum()
-        mirrored = (curve.powers(np.array([5.0])).conj() / (outside - curve.nodes.conj())).sum()
-        assert abs(found + mirrored) < 1e-11
-
-
 @pytest.mark.parametrize("beside", [0.3 + 0.01j, 1.0 + 0.7j, 0.05 + 0.05j, 1.9 + 0.05j])
 def test_complex_paces_beside_the_slit(beside):
     curve = around(0.0, 1.5, 500.0, np.array([beside, beside.conjugate()]))
@@ -49,16 +41,3 @@ def test_complex_paces_beside_the_slit(beside):
 def test_paces_on_the_way_to_divergence_are_refused():
     with pytest.raises(ArithmeticError, match="diverge"):
         around(0.0, 1.5, 1000.0, np.array([1 + 0.9999j]))
-
-
-@pytest.mark.parametrize("last", [10.0, 60.0])
-def test_paces_of_runs_that_diverge(last):
-    curve = around(0.0, 3.0, last)
-    found = 2 * (curve.powers(np.array([last])) / (3.0 - curve.nodes)).sum().real
-    assert math.isclose(found, (1 - (-2.0) ** last) / 3, rel_tol=1e-10)
-
-
-def test_nodes_grow_with_the_logarithm_of_the_epochs():
-    counts = [len(around(0.0, 1.5, 10.0**power).nodes) for power in range(1, 9)]
-    assert np.ptp(np.diff(counts)) <= 6
-    assert counts[-1] < 160

@@ -7,7 +7,8 @@ import pytest
 from benchmarks.cavity_coverage import EPOCHS_LEFT_OUT, left_out
 
 import reshuffle as rs
-from tests.validation.enumerated import batch_orders, residuals, sample_splits
+from tests.oracles.every_order import epochs_of_shuffled_samples, epochs_reshuffled
+from tests.validation.enumerated import residuals
 from tests.validation.known_means import of_batches_of_one_column, of_kinds, of_one_column
 
 SINGLE = rs.SampleReshuffling(batch_size=1)
@@ -32,11 +33,11 @@ def test_the_oracles_are_the_enumeration_of_all_orders():
     rng = np.random.default_rng(0)
     for n in (3, 5):
         X, y, step = rng.standard_normal((n, 1)), rng.standard_normal(n), 1.5
-        want = residuals(X, y, batch_orders([([i], 1) for i in range(n)]), step, [1, 4])[..., 0]
+        want = residuals(X, y, epochs_reshuffled(np.arange(n)[:, np.newaxis]), step, [1, 4])
         np.testing.assert_allclose(of_one_column(X[:, 0], y, step, [1, 4]), want, atol=1e-12)
     X, y, counts = rng.standard_normal((3, 2)), rng.standard_normal(3), (2, 1, 2)
     rows, responses = np.repeat(X, counts, axis=0), np.repeat(y, counts)
-    want = residuals(rows, responses, batch_orders([([i], 1) for i in range(5)]), 0.7, [1, 4])[..., 0]
+    want = residuals(rows, responses, epochs_reshuffled(np.arange(5)[:, np.newaxis]), 0.7, [1, 4])
     np.testing.assert_allclose(of_kinds(X, y, counts, 0.7, [1, 4]), np.square(want).mean(axis=1))
 
 
@@ -59,17 +60,6 @@ def test_left_out_runs_that_diverge():
     assert found.mean_square[1] == math.inf
 
 
-def test_heavy_tailed_rows_that_diverge_without_one():
-    rng = np.random.default_rng(10)
-    x, y = rng.standard_t(1.5, 9), rng.standard_normal(9)
-    steps = np.linspace(0.01, 6, 6000) / np.square(x).max()
-    stable = np.abs(np.prod(1 - np.multiply.outer(steps, np.square(x)), axis=1)) < 1
-    step = 0.999 * steps[stable].max()
-    found, truth = asked(x, y, step, [100]), np.square(of_one_column(x, y, step, [100])).mean()
-    assert truth > 1e80
-    np.testing.assert_allclose(found.mean_square, truth, rtol=1e-9)
-
-
 def test_many_rows_that_diverge_without_one(fewer_orders):
     """With 60 rows there are too many orders, and drawn ones have to see it."""
     x, y = np.sqrt([2.9] + [0.005] * 58 + [0.4]), np.ones(60)
@@ -78,33 +68,6 @@ def test_many_rows_that_diverge_without_one(fewer_orders):
     assert truth > 1e6
     assert abs(found.mean_square[0] - truth) <= found.error[0] < math.inf
     assert found.mean_square[1] == math.inf
-
-
-@pytest.mark.parametrize("scheme", [SINGLE, rs.RandomReshuffling(batches=4), rs.SampleReshuffling(batches=4)])
-@pytest.mark.parametrize("penalty", [0.0, 0.2])
-def test_four_batches_of_one_row_are_exact(scheme, penalty):
-    rng = np.random.default_rng(3)
-    X, y, start = rng.standard_normal((4, 2)), rng.standard_normal(4), np.array([0.3, -0.2])
-    run = rs.descend(rs.LeastSquares(X, y), scheme, 0.1, penalty=penalty, start=start)
-    found = run.leave_one_out([1, 2, 9])
-    want = residuals(X, y, batch_orders([([i], 1) for i in range(4)]), 0.1, [1, 2, 9], start, penalty)[..., 0]
-    assert (found.method, found.error_kind) == ("exact", "exact")
-    np.testing.assert_allclose(found.residuals, want, atol=1e-12)
-
-
-def test_few_rows_of_any_shape_are_exact():
-    """More columns than rows, several outputs, weights and a start: as refits are."""
-    rng = np.random.default_rng(4)
-    X, y, start = rng.standard_normal((6, 8)), rng.standard_normal((6, 2)), 0.1 * np.arange(8)
-    problem = rs.LeastSquares(X, y, sample_weight=np.arange(1.0, 7.0))
-    run = rs.descend(problem, rs.RandomReshuffling(batches=6), 0.02, start=start)
-    found = run.leave_one_out([1, 10, math.inf])
-    assert found.method == "exact"
-    assert found.saturated.all()
-    for i in range(6):
-        alone = run.on(problem.without(np.array([i]))).iterate([1, 10, math.inf])
-        left = y[i] - np.einsum("p,kpt->kt", X[i], alone)
-        np.testing.assert_allclose(found.residuals[:, i], left, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -117,20 +80,12 @@ def test_a_survey(first, fewer_orders):
         assert covers(rs.descend(problem, SINGLE, step).leave_one_out(EPOCHS_LEFT_OUT), truth), seed
 
 
-def test_tame_problems_keep_small_errors_and_the_cavity():
-    rng = np.random.default_rng(5)
-    x = rng.standard_normal(60)
-    found = asked(x, x + rng.standard_normal(60), 0.03 / np.square(x).max(), [1, 10, 100])
-    assert found.method == "cavity"
-    assert (found.error < 1e-3 * found.mean_square).all()
-
-
 def test_batches_of_several_samples_that_overshoot(fewer_orders):
     rng, sizes, n = np.random.default_rng(6), [2, 2, 2], 6
     for p, response in ((1, 1.2), (2, 2.5), (2, 0.4)):
         X, y = rng.standard_t(2, (n, p)), rng.standard_normal(n)
         step = response * 2 / np.square(X).sum(axis=1).max()
-        want = residuals(X, y, sample_splits(n, sizes), step, [1, 5])[..., 0]
+        want = residuals(X, y, epochs_of_shuffled_samples(n, sizes), step, [1, 5])
         found = asked(X, y, step, [1, 5], rs.SampleReshuffling(batch_size=2))
         assert covers(found, np.square(want).mean(axis=1))
 

@@ -147,7 +147,7 @@ class TwoTerms:
         order = np.argsort(rows, kind="stable")
         rows = rows[order]
         term = np.arange(len(rows)) - np.searchsorted(rows, rows)
-        sources, factors = np.zeros((2, count), dtype=np.int64), np.zeros((2, count))
+        sources, factors = np.zeros((2, count), dtype=np.intp), np.zeros((2, count))
         sources[term, rows], factors[term, rows] = columns[order], values[order]
         return cls(sources, factors, width)
 
@@ -185,7 +185,7 @@ class SymmetricBlocks:
         self.indices: list[IntArray] = []
         self.unknowns = 0
         for sizes, (rows, columns) in zip(self.symmetry.inner_sizes, self.triangles, strict=True):
-            index = np.zeros((len(sizes), len(sizes)), dtype=np.int64)
+            index = np.zeros((len(sizes), len(sizes)), dtype=np.intp)
             index[rows, columns] = index[columns, rows] = self.unknowns + np.arange(len(rows))
             self.indices.append(index)
             self.unknowns += len(rows)

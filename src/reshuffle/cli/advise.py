@@ -84,7 +84,7 @@ def advise(
     :param momentum: Momenta to choose from, separated by commas.
     :param weight_decay: Weight decays to choose from, separated by commas, as in torch's SGD.
     :param epochs: The longest training.
-    :param seed: Of the run that is trained for --test.
+    :param seed: Seed of the run that is trained for --test.
     """
     render.check(outputs, data=data, test=test)
     at_least("seed", seed, 0)
@@ -363,9 +363,9 @@ def remarks(advice: Advice) -> list[str]:
             for value, error in ((check.found, check.found_error), (check.predicted, check.predicted_error))
         )
         lines.append(
-            f"On the {check.rows} rows of {advice.test} the mean over all orders really has {achieved}, and one "
-            f"run that was trained (seed {advice.seed}) {number(advice.error(check.single_run)[0], 4)}; expected "
-            f"was {wanted}, which is {'within' if check.agrees else 'not within'} two standard errors."
+            f"On the {check.rows} rows of {advice.test} the mean over all orders has an error of {achieved}, and "
+            f"one run that was trained (seed {advice.seed}) {number(advice.error(check.single_run)[0], 4)}; "
+            f"expected was {wanted}, which is {'within' if check.agrees else 'not within'} two standard errors."
         )
         if plan.classes is not None:
             lines.append(f"That run tells {number(check.accuracy, 4)} of them right.")
@@ -442,7 +442,7 @@ def answer(advice: Advice) -> Report:
             table[name.replace("_", " ")] = lambda record, name=name: (
                 None if record["epochs"] is None else number(record[name], 3)
             )
-    table |= {"epochs": "epochs", "test error": lambda record: number(record["test_error"], 4)}
+    table |= {"epochs": "epochs", "mean square": lambda record: number(record["test_error"], 4)}
     if advice.is_single:
         table["RMSE"] = lambda record: number(math.sqrt(record["test_error"]), 4)
     table["against it"] = lambda record: (
@@ -461,7 +461,7 @@ def answer(advice: Advice) -> Report:
     levels = {"least squares": advice.error(plan.least_squares.mean_square)[0]}
     if check is not None:
         levels[f"on {check.rows} held-out rows"] = advice.error(check.found)[0]
-    spread = f"; of it {number(best.spread, 2)} is what the random order of a single run adds"
+    spread = f"; the random order of a single run adds {number(best.spread, 2)} of it"
     return Report(
         "advise",
         describe(data),
@@ -501,12 +501,12 @@ def answer(advice: Advice) -> Report:
         ylabel=f"expected test error ({unit})",
         remarks=remarks(advice),
         notes=[
-            f"Test error: the mean square expected on new rows, {units}, leaving out each row in turn "
-            f"({best.method}){spread if best.spread else ''}; in the first sentence corrected for the choice among "
+            f"The mean square is the error expected on new rows, {units}, by leaving out each row in turn "
+            f"({best.method}){spread if best.spread else ''}. The first sentence corrects it for the choice among "
             "many recipes.",
-            f"Chosen from {len(plan.batch_sizes) * len(plan.shares)} pairs of batch size and learning rate, up to "
-            f"{plan.epochs[-1]:g} epochs, without training; of those within 0.1% of the least test error, the "
-            "shortest training.",
+            f"{len(plan.batch_sizes) * len(plan.shares)} pairs of batch size and learning rate were compared, up "
+            f"to {plan.epochs[-1]:g} epochs, without training. Of those within 0.1% of the least test error, the "
+            "recommended one trains for the fewest epochs.",
         ],
         code=[f"# In torch:\n{code['torch']}", f"# In scikit-learn:\n{code['scikit_learn']}"],
         levels=levels,

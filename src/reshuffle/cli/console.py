@@ -167,7 +167,7 @@ def explain(error: Exception) -> tuple[str, int]:
     >>> explain(OverflowError("too large"))
     ('too large', 1)
     """
-    from cyclopts import CycloptsError, UnknownOptionError
+    from cyclopts import CycloptsError, MissingArgumentError, UnknownOptionError
 
     if isinstance(error, UnknownOptionError):
         given = (error.token.keyword or error.token.value).partition("=")[0]
@@ -177,6 +177,10 @@ def explain(error: Exception) -> tuple[str, int]:
         meant = next((name for name in _MEANT.get(given.lower(), ()) if name in known), None)
         said = str(error) if meant is None else f"Unknown option: {given}. Did you mean {meant}?"
         return f"{said} Try --help.", BAD_INPUT
+    if isinstance(error, MissingArgumentError) and error.argument is not None:
+        option, unused = error.argument.name, error.unused_tokens or ["-"]
+        if not unused[0].startswith("-"):
+            return f"{option} is missing. Did you mean {option} {unused[0]}? Try --help.", BAD_INPUT
     if isinstance(error, CycloptsError):
         return f"{error} Try --help.", BAD_INPUT
     if isinstance(error, OSError):

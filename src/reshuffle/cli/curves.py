@@ -77,7 +77,7 @@ def curve(
     :param step: The step of each visit, instead of --alpha.
     :param batches: Numbers of batches B, separated by commas; else 1,2,4.
     :param mean_square: Also the risk of one run at every epoch, and whether runs converge, not only their mean.
-    :param rtol: Relative error allowed where orders cannot all be averaged; else 1e-4.
+    :param rtol: Relative error allowed where orders cannot all be averaged; else 5e-3.
     :param budget: Operations allowed for the mean of an epoch; else 1e12, a minute or so.
     :param simulate: Also train this many real runs, an even number.
     :param test: Held-out data, with the columns of --data in any order: adds its loss.
@@ -457,10 +457,10 @@ def stability(
         families.setdefault(record["name"], []).append((record["batches"], record["alpha"]))
     full = families.pop("full-batch", []) if len(families) > 1 else []
     curves = {name: np.array(sorted(points), dtype=np.float64).T for name, points in families.items()}
-    what = "single runs converge, in mean square," if of_runs else "the mean over all orders converges"
+    what = "single runs converge in mean square" if of_runs else "the mean over all orders converges"
     answer = Report(
         "stability",
-        f"{where}: {what} up to",
+        f"{where}: the largest step at which {what}",
         facts,
         "thresholds",
         records,

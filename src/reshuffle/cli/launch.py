@@ -28,8 +28,8 @@ def explore(*, port: Annotated[int, WHOLE] = 0, browser: bool = True) -> None:
       reshuffle explore
       reshuffle explore --port 8000 --no-browser
 
-    :param port: Where the page listens; 0 takes any that is free.
-    :param browser: Whether to open it in your browser.
+    :param port: Port of the page; 0 takes any that is free.
+    :param browser: Open the page in your browser.
     """
     at_least("port", port, 0, 65535)
     lacking = [name for name in ("shiny", "uvicorn", "matplotlib") if find_spec(name) is None]
@@ -62,7 +62,7 @@ def reproduce(
     :param names: Which figures, such as risk-over; else all.
     :param out: The folder to write to.
     :param quick: Smaller sizes and fewer runs: within a minute.
-    :param jobs: How many figures to compute at once; as many as cores by default.
+    :param jobs: Number of figures to compute at once; one per core by default.
     """
     if not (CHECKOUT / "paper" / "reproduce.py").is_file():
         raise InputError(

@@ -38,10 +38,10 @@ class StreamOptions:
 
     :param spectrum: Eigenvalues j^-SPECTRUM of Sigma.
     :param source: Squares j^-SOURCE of the parameters.
-    :param features: How many; else no end.
+    :param features: Number of features; without it, infinitely many.
     :param batch_size: Rows of a batch, separated by commas.
-    :param step: Of every batch; else half the critical one.
-    :param steps: How many.
+    :param step: Step of every batch; half the critical one by default.
+    :param steps: Number of steps.
     :param momentum: As in torch's SGD.
     """
 
@@ -89,7 +89,7 @@ def limits(
     :param batches: Numbers of batches B, separated by commas.
     :param noise: Standard deviation of the label noise.
     :param signal: The norm of the true parameters.
-    :param covariance: Of the features: powerlaw:A (or powerlaw:A:SIZE), toeplitz:R, or eigenvalues 0.5,1,2.
+    :param covariance: Eigenvalues of Sigma: powerlaw:A (or powerlaw:A:SIZE), toeplitz:R, or numbers 0.5,1,2.
     :param best: The best step and stopping time of each number of batches, instead of --alpha.
     :param budget: With --best: at most so many epochs.
     :param one_pass: One pass over fresh data with a power-law spectrum, in place of epochs.
@@ -327,9 +327,9 @@ def spectrum(
     :param batches: Numbers of batches B, separated by commas.
     :param expression: A self-adjoint expression of free variables, instead: + - * / ** and brackets.
     :param law: The law of a variable, such as x=mp(0.5,0.2); once for each.
-    :param moments: How many moments to give.
+    :param moments: Number of moments to print.
     :param sample: Also draw a random matrix of this size.
-    :param seed: Of that matrix.
+    :param seed: Seed of that matrix.
     """
     render.check(outputs)
     at_least("moments", moments, 1, MOST_MOMENTS)

@@ -93,8 +93,8 @@ class ProblemOptions:
     :param n: Samples to draw.
     :param p: Features of each.
     :param noise: Standard deviation of the label noise; 1 if drawn.
-    :param covariance: Of the features: identity, powerlaw:EXP (k^-EXP for the k-th, scaled to sum p), or FILE.
-    :param seed: Of everything random.
+    :param covariance: Sigma of the features: identity, powerlaw:EXP (k^-EXP, scaled to sum p), or FILE.
+    :param seed: Seed of all random numbers.
     :param target: The column of --data that is y; by default the one named y, or the last.
     :param intercept: Add a column of ones to --data.
     :param standardize: Give each column of --data mean 0 and standard deviation 1.
@@ -119,7 +119,7 @@ class ProblemOptions:
 class RecipeOptions:
     """Batches, momentum and weight decay.
 
-    :param momentum: Of the heavy ball, as in torch's SGD.
+    :param momentum: Heavy-ball momentum, as in torch's SGD.
     :param weight_decay: The factor of an l2 penalty, as in torch's SGD.
     """
 

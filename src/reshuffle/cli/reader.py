@@ -647,15 +647,16 @@ def _not_numbers(table: FileTable, wrong: "pd.DataFrame", targets: Sequence[str]
         hint = "correct it, leave out its row"
     elif is_target:
         what += f", one of {count} different entries"
-        hint = "reshuffle advise --classes learns classes; here write a number for each"
+        numbers = "0 and 1 for its classes" if count == 2 else "a column of 0 and 1 for each class"
+        hint = f"reshuffle advise --classes learns classes; here write {numbers}"
     else:
-        others = [other for other in rest if other not in targets][:_LONGEST_LIST]
-        counts = ", ".join(f"{shown(other)} ({table.frame[other].nunique()})" for other in others)
-        what += f", one of {count} different entries{f' (as in {counts})' * bool(others)}"
+        what += f", one of {count} different entries"
         hint = f"encode categories with {{one_hot}} {argument}"
+    others = some(rest, lambda name: f"{quoted(name)} ({table.frame[name].nunique()} different entries)")
+    many = "s" * (len(rest) > 1)
     return InputError(
         f"{table.path}: {table.place(row)}, column {quoted(name)} must be a number, but it is {what}; {hint}, or "
-        f"{otherwise}."
+        f"{otherwise}." + f" The same goes for column{many} {others}." * bool(rest)
     )
 
 

@@ -36,9 +36,9 @@ class GridOptions:
     """The dimensions of the grid: numbers separated by commas.
 
     :param batches: Numbers of batches; 1,2,4 unless sizes are given.
-    :param step: Of a visit; auto (the default): 16, from 1/100 of the smallest safe step to twice the largest.
+    :param step: Step of a visit; auto (the default): 16, from 1/100 of the smallest safe step to twice the largest.
     :param alpha: Full-batch steps, instead of --step.
-    :param momentum: Of the heavy ball, as in torch's SGD.
+    :param momentum: Heavy-ball momentum, as in torch's SGD.
     :param weight_decay: Factors of an l2 penalty, as in torch's SGD.
     """
 

@@ -219,7 +219,7 @@ class Timeline:
         if drawn is None:
             return Visits(self.blocks, scaled, average)
         rows, divisors = zip(*drawn, strict=True)
-        members = [np.array(one, dtype=np.int64) for one in rows]
+        members = [np.array(one, dtype=np.intp) for one in rows]
         return Visits(self.blocks.with_batches(members, np.array(divisors)), scaled, average)
 
     def _draws(self, unit: Unit) -> bool:

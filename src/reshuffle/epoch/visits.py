@@ -49,7 +49,7 @@ class ScaledBlocks(Blocks):
 
     def with_batches(self, members: Sequence[IntArray], divisors: FloatArray) -> "ScaledBlocks":
         """Other batches of the same rows, which are not compressed."""
-        offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in members])]).astype(np.int64)
+        offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in members])]).astype(np.intp)
         return replace(self, offsets=offsets, divisors=divisors, members=tuple(members))
 
 
@@ -320,7 +320,7 @@ def maps_of_orders(
     d, rows = visits.dimension, len(visits.blocks.rows)
     width = d + (1 + rows if inputs is None else inputs.shape[1])
     visit = visit_of(visits, force, width, inputs)
-    states, places = np.zeros((1, d, width)), np.zeros(len(orders), dtype=np.int64)
+    states, places = np.zeros((1, d, width)), np.zeros(len(orders), dtype=np.intp)
     with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
         for slot, visited in enumerate(orders.T):
             prefixes, places = np.unique(np.stack([places, visited], axis=1), axis=0, return_inverse=True)

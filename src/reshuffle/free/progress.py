@@ -67,7 +67,7 @@ def working(what: str) -> Iterator[None]:
     if _tick is not None:
         yield
         return
-    with display(f"{what[:60]}: step") as _tick:
+    with display(f"{what if len(what) <= 60 else what[:57] + '...'}: step") as _tick:
         try:
             yield
         finally:

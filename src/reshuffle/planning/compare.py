@@ -237,8 +237,10 @@ def compare_schemes(
         step times the visits per epoch of each scheme. The full batch, which is always there, takes one step per
         epoch, of alpha, or of `step` times the largest number of visits per epoch among the schemes.
     epochs : number or array of any shape
-    start, penalty, momentum, rtol, budget, seed
+    start, penalty, momentum, budget, seed
         As in `descend`.
+    rtol : float
+        As in `descend`, but smaller by default: schemes may differ by little.
     thresholds : bool
         True to compute critical steps, which takes the longest.
 

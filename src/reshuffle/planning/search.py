@@ -208,7 +208,7 @@ class Search:
         run, (step, visits), penalty = self.run(recipe), self._steps_of(recipe), recipe.penalty
         # With momentum a run is less alike to the mean step: more rows tell the quotient.
         count = min(self.n, _ROWS_WITH_MOMENTUM if recipe.momentum else _ROWS)
-        rows = np.unique(np.linspace(0, self.n - 1, count).round().astype(np.int64))
+        rows = np.unique(np.linspace(0, self.n - 1, count).round().astype(np.intp))
         try:
             with warnings.catch_warnings():
                 # Recipes are compared up to a thousandth, and the answer keeps its method.

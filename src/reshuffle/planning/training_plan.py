@@ -496,7 +496,7 @@ class Plan(Displayed):
         if best.spread and visits <= _SIMULATED:
             deviation, runs = self.single_run_deviation / best.test_error, self.runs_to_compare()
             found.append(
-                f"single runs scatter by {significant(100 * deviation, 2)}% of the test error: to see that a "
+                f"single runs vary by {significant(100 * deviation, 2)}% of the test error: to see that a "
                 f"recipe is 1% better takes {runs} run{'s' * (runs > 1)} of each"
             )
         return found
@@ -504,16 +504,16 @@ class Plan(Displayed):
     def _on_the_step(self) -> str:
         best, problem = self.best, self.problem
         share, safe = significant(best.share, 3), significant(self.safe_step, 3)
-        words = f"the step is {share} of {safe}, below which convergence is guaranteed"
+        words = f"the step is {share} times {safe}, below which convergence is guaranteed"
         if best.scheme.steps(problem.n) == 1 and not best.momentum:
-            return f"{words}; that is the threshold, too"
+            return f"{words} and above which training diverges"
         if problem.n * problem.rank**2 <= _QUICK:
             try:
                 threshold = self.critical_step
-                return f"{words}; the threshold in mean square is {plus_minus(threshold, threshold.error)}"
+                return f"{words}; single runs converge up to {plus_minus(threshold, threshold.error)}"
             except REFUSALS:
                 pass
-        return f"{words}; the threshold may be larger"
+        return f"{words}; larger ones may converge, too"
 
     def _on_edges(self) -> list[str]:
         """Numbers of the best recipe at an end of the grid towards which the test error still falls."""
@@ -577,7 +577,7 @@ class Plan(Displayed):
             how = "-1 and 1" if len(self.classes) == 2 else "a column of 0 and 1 each"
             return [
                 f"y has {len(self.classes)} classes, learned by squared loss as {how}: the test error is that of "
-                "these numbers, and plan.accuracy the share of new rows that a single run is expected to tell right"
+                "these numbers; plan.accuracy is the share of new rows that a single run should classify correctly"
             ]
         y = self.problem.y + self.standardizer.response_mean
         if y.ndim > 1 or self.problem.sample_weight is not None:
@@ -587,7 +587,7 @@ class Plan(Displayed):
             low, high = (f"{value:g}" for value in values)
             return [
                 f"y is {low} or {high}: for two classes predict the one that is nearer; the test error is a mean "
-                "square, and plan.accuracy the share of new rows that a single run is expected to tell right"
+                "square; plan.accuracy is the share of new rows that a single run should classify correctly"
             ]
         if 2 < len(values) <= min(_CLASSES, len(y) // 5) and (values == np.round(values)).all():
             return [f"y has {len(values)} values, all whole: if they are classes, plan with classes=True"]
@@ -646,8 +646,8 @@ class Plan(Displayed):
         best, n, (low, high) = self.best, self.problem.n, self.interval
         lines = [
             f"train with {best.words()}",
-            f"  expected test error {significant(self.test_error, 4)}, between {significant(low, 3)} and "
-            f"{significant(high, 3)} (95%)",
+            f"  expected test error (mean square) {significant(self.test_error, 4)}, between "
+            f"{significant(low, 3)} and {significant(high, 3)} (95%)",
             f"    by leaving out each of {n} rows, {plus_minus(best.test_error, best.standard_error)} "
             f"({best.method}), corrected for the choice among many",
         ]
@@ -740,14 +740,14 @@ def plan(
     >>> problem = rs.gaussian(200, 100, noise=1.0, seed=0)
     >>> rs.plan(problem.X, problem.y, batch_sizes=[50, 100], epochs=200)
     train with batches of 100, step 0.032, 22 epochs
-      expected test error 1.251, between 0.94 and 1.67 (95%)
+      expected test error (mean square) 1.251, between 0.94 and 1.67 (95%)
         by leaving out each of 200 rows, 1.22 ± 0.12 (cavity), corrected for the choice among many
         of which 8e-06 is the spread of single runs
       least squares: 1.669 (+36.71%)
       ridge: 1.214 (-0.57%)
       next: batches of 50, step 0.0122, 29 epochs: 1.221 (-0.03%)
-      the step is 0.0625 of 0.512, below which convergence is guaranteed; the threshold may be larger
-      single runs scatter by 0.018% of the test error: to see that a recipe is 1% better takes 1 run of each
+      the step is 0.0625 times 0.512, below which convergence is guaranteed; larger ones may converge, too
+      single runs vary by 0.018% of the test error: to see that a recipe is 1% better takes 1 run of each
       within 0.1% of the least test error, the shortest training is chosen
     """
     labels = None if y is None else classes_of(y, classes)

@@ -179,7 +179,7 @@ class Accumulator:
                 f"batch must hold whole numbers between 0 and {self.batches - 1}, but batch[{row}] is "
                 f"{labels[row]}."
             )
-        return labels.astype(np.int64)
+        return labels.astype(np.intp)
 
     def _require_like(self, p: int, outputs: int | None, is_weighted: bool) -> None:
         """Refuse pieces that are of another problem."""
@@ -269,7 +269,7 @@ class Accumulator:
         if X.size:
             made._is_weighted, made._outputs = bool(found["weighted"]), None if y.ndim == 1 else y.shape[1]
             made._factors = BatchFactors(made.batches, X.shape[1], made.outputs or 1)
-            counts, offsets = counts.astype(np.int64), offsets.astype(np.int64)
+            counts, offsets = counts.astype(np.int64), offsets.astype(np.intp)
             made._factors.merge(CompressedRows(X, columns(y), counts, offsets, sizes))
         return made
 

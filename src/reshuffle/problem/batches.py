@@ -119,6 +119,6 @@ class BatchFactors:
     def compressed(self) -> CompressedRows:
         """The rows that represent all batches."""
         features, responses = zip(*(factor.rows() for factor in self._factors), strict=True)
-        offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in features])]).astype(np.int64)
+        offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in features])]).astype(np.intp)
         X, y = np.concatenate(features), np.concatenate(responses)
         return CompressedRows(X, y, self.counts, offsets, self.sizes.copy())

@@ -97,7 +97,7 @@ class CompressedRows:
     def batches(self) -> list[IntArray]:
         """Indices of the compressed rows of each batch."""
         assert self.offsets is not None
-        return np.split(np.arange(len(self.X), dtype=np.int64), self.offsets[1:-1])
+        return np.split(np.arange(len(self.X), dtype=np.intp), self.offsets[1:-1])
 
     def first(self, count: int) -> "CompressedRows":
         """The first of the rows, whole batches where they represent others."""
@@ -370,7 +370,7 @@ def split(
     if len(partition) == 1 and len(partition[0]) == n >= p:
         return Blocks(reduction.rows, reduction.response, np.array([0, len(reduction.rows)]), divisors)
     parts = [reduction.factor_of(X, y, members).rows() for members in partition]
-    offsets = np.concatenate([[0], np.cumsum([len(rows) for rows, _ in parts])]).astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum([len(rows) for rows, _ in parts])]).astype(np.intp)
     rows, responses = (np.concatenate(halves) for halves in zip(*parts, strict=True))
     return Blocks(rows, responses, offsets, divisors)
 

@@ -473,12 +473,12 @@ class AffineTrajectory(Trajectory):
     @cached_property
     def _outside(self) -> list[Timeline]:
         """The stages of one coordinate outside the row space, where only a penalty acts: a feature that is zero."""
-        nothing, n, ends = np.zeros((0, 1)), self.problem.n, np.zeros(2, dtype=np.int64)
+        nothing, n, ends = np.zeros((0, 1)), self.problem.n, np.zeros(2, dtype=np.intp)
         blocks = ScaledBlocks(nothing, np.zeros((0, 1)), ends, np.ones(1), nothing, np.zeros(1))
         return [
             Timeline(
                 stage.scheme, n, blocks, self.space, stage.recipe, length=stage.length,
-                orders=np.zeros((1, stage.walk.steps), dtype=np.int64),
+                orders=np.zeros((1, stage.walk.steps), dtype=np.intp),
             )
             for stage in self.stages
         ]  # fmt: skip

@@ -234,7 +234,7 @@ class Scheme(ABC):
         if self._compressed is not None:
             return self._compressed[1]
         if self._explicit is not None:
-            return np.array([len(part) for part in self._explicit], dtype=np.int64)
+            return np.array([len(part) for part in self._explicit], dtype=np.intp)
         if self.batch_size is not None:
             if self.batch_size > n and self.drop_last:
                 raise ArgumentError(
@@ -244,12 +244,12 @@ class Scheme(ABC):
                 )
             whole, rest = divmod(n, self.batch_size)
             last = [rest] * (rest > 0 and not self.drop_last)
-            return np.array([self.batch_size] * whole + last, dtype=np.int64)
+            return np.array([self.batch_size] * whole + last, dtype=np.intp)
         assert self.batches is not None
         if self.batches > n:
             allowed = f"be a whole number between 1 and {n}, the number of rows"
             raise ArgumentError("batches", allowed, f"it is {self.batches}")
-        return (n + np.arange(self.batches, dtype=np.int64)[::-1]) // self.batches
+        return (n + np.arange(self.batches, dtype=np.intp)[::-1]) // self.batches
 
     def step_divisors(self, n: int) -> FloatArray:
         """The divisors of the sum of the gradients of the rows of each step, (steps,)."""
@@ -273,7 +273,7 @@ class Scheme(ABC):
             return list(self._compressed[0])
         if self._explicit is None:
             sizes = self.sizes(n)
-            return np.split(np.arange(sizes.sum(), dtype=np.int64), np.cumsum(sizes)[:-1])
+            return np.split(np.arange(sizes.sum(), dtype=np.intp), np.cumsum(sizes)[:-1])
         everything = np.concatenate(self._explicit)
         low, high = int(everything.min()), int(everything.max())
         if low < 0 or high >= n:
@@ -302,7 +302,7 @@ class Scheme(ABC):
             self.sizes(n)
             return RowGroups.whole(n)
         if self._explicit is not None:
-            labels = np.empty(n, dtype=np.int64)
+            labels = np.empty(n, dtype=np.intp)
             for number, members in enumerate(self.partition(n)):
                 labels[members] = number
             return RowGroups.labelled(labels)
@@ -342,7 +342,7 @@ class Scheme(ABC):
             )
         self._compressed = places, compressed.counts
         if self.batches == 1:
-            self._compressed = [np.arange(len(compressed.X), dtype=np.int64)], np.array([compressed.n])
+            self._compressed = [np.arange(len(compressed.X), dtype=np.intp)], np.array([compressed.n])
 
     def order(self, n: int) -> IntArray:
         """The order of the batches (steps,), if it never changes."""
@@ -477,9 +477,9 @@ def _index_arrays(batches: Iterable[Any]) -> list[IntArray]:
                 f"batches[{number}] must be a one-dimensional, non-empty array of row indices, "
                 f"but it has shape {part.shape} and dtype {part.dtype}."
             )
-        if part.max() > np.iinfo(np.int64).max:
+        if part.max() > np.iinfo(np.intp).max:
             raise ValueError(f"batches[{number}] must hold row indices, but one is {part.max()}.")
-    return [part.astype(np.int64) for part in parts]
+    return [part.astype(np.intp) for part in parts]
 
 
 def permutations(rng: np.random.Generator, runs: int, length: int) -> IntArray:

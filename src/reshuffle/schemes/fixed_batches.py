@@ -77,7 +77,7 @@ class Cyclic(Scheme):
             raise ValueError(
                 f"order must be a one-dimensional sequence of the numbers of the batches, but it is {order!r}."
             )
-        self._order = numbers.astype(np.int64)
+        self._order = numbers.astype(np.intp)
         if self.batches is not None:
             self._require_fit(self.batches)
 

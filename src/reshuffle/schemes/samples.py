@@ -44,7 +44,7 @@ class ShuffledUnits(Scheme):
 
     def partition(self, n: int) -> list[IntArray]:
         self.sizes(n)
-        return list(np.arange(n, dtype=np.int64).reshape(-1, self.rows_per_unit))
+        return list(np.arange(n, dtype=np.intp).reshape(-1, self.rows_per_unit))
 
     def divisors(self, n: int) -> FloatArray:
         return np.ones(self._units(n))
@@ -181,7 +181,7 @@ class DrawnSamples(Scheme):
         self._kept = len(compressed.X)
 
     def partition(self, n: int) -> list[IntArray]:
-        return [np.arange(n if self._kept is None else self._kept, dtype=np.int64)]
+        return [np.arange(n if self._kept is None else self._kept, dtype=np.intp)]
 
     def divisors(self, n: int) -> FloatArray:
         return np.array([float(n)])
@@ -311,7 +311,7 @@ class WeightedSampling(DrawnSamples):
     def partition(self, n: int) -> list[IntArray]:
         if len(self.weights) != n:
             raise ArgumentError("weights", f"have one entry per row of X, {n}", f"it has {len(self.weights)}")
-        return list(np.arange(n, dtype=np.int64)[:, np.newaxis])
+        return list(np.arange(n, dtype=np.intp)[:, np.newaxis])
 
     def divisors(self, n: int) -> FloatArray:
         # A row's part of the mean gradient is its gradient over n times this.
@@ -406,7 +406,7 @@ class PoissonSampling(DrawnSamples):
     def sizes(self, n: int) -> IntArray:
         """The largest number of rows of each step, (steps,): all."""
         assert self.batches is not None
-        return np.full(self.batches, n, dtype=np.int64)
+        return np.full(self.batches, n, dtype=np.intp)
 
     def step_divisors(self, n: int) -> FloatArray:
         return np.full(self.steps(n), n * (self.rate if self.normalize == "equal" else 1.0))

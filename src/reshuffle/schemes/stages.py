@@ -81,7 +81,7 @@ class Stages(Scheme):
 
     def partition(self, n: int) -> list[IntArray]:
         last = max(int(max(rows.max() for rows in scheme.partition(n))) for _, scheme in self._stages)
-        return list(np.arange(last + 1, dtype=np.int64)[:, np.newaxis])
+        return list(np.arange(last + 1, dtype=np.intp)[:, np.newaxis])
 
     def divisors(self, n: int) -> FloatArray:
         return np.ones(len(self.partition(n)))

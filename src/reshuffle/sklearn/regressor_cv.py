@@ -6,7 +6,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -221,6 +221,12 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, HeldOutSearch):
             setattr(self, name, getattr(chosen, name))
         return self
 
+    @overload
+    def predict(self, X: Any, return_std: Literal[False] = False) -> FloatArray: ...
+    @overload
+    def predict(self, X: Any, return_std: Literal[True]) -> tuple[FloatArray, FloatArray]: ...
+    @overload
+    def predict(self, X: Any, return_std: bool) -> FloatArray | tuple[FloatArray, FloatArray]: ...
     def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Predictions of the chosen model for rows X (m, p), with `return_std` as in MiniBatchRegressor."""
         return self._chosen.predict(checked_rows(self, X), return_std=return_std)

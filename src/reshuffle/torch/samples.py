@@ -64,7 +64,10 @@ def require_deterministic(module: Any) -> None:
     """Refuse what is no module, and layers whose outputs are random or change from call to call."""
     torch = torch_itself()
     if not isinstance(module, torch.nn.Module):
-        raise TypeError(f"a torch.nn.Module must be given, but it is a {kind(module)}.")
+        raise TypeError(
+            f"the network must be a torch.nn.Module, but it is a {kind(module)}; torch.nn.Identity() is the "
+            "backbone of features that are computed already."
+        )
     changing = (torch.nn.modules.dropout._DropoutNd, torch.nn.modules.batchnorm._BatchNorm)
     for name, layer in module.named_modules():
         if isinstance(layer, changing) and layer.training:

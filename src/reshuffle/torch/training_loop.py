@@ -253,7 +253,8 @@ def _averages(loss: Any) -> bool:
         name = loss if isinstance(loss, str) else getattr(loss, "__name__", kind(loss))
         raise UnsupportedError(
             "loss must be squared, torch.nn.MSELoss or torch.nn.functional.mse_loss, but it is "
-            f"{name}: what is answered here is exact for squared loss alone."
+            f"{name}; the answers are exact for squared loss only, but "
+            "rs.plan(X, labels).to_torch(loss='cross_entropy') writes a program for classes."
         )
     if loss.reduction not in ("mean", "sum"):
         raise UnsupportedError(

@@ -168,7 +168,7 @@ def row_numbers(name: str, value: ArrayLike, n: int) -> IntArray:
         raise ValueError(f"{name} must hold at least one row number, such as [0, 1], but one is {value!r}.")
     for number in (int(numbers.min()), int(numbers.max())):
         _arrays.whole_number(name, number, 0, n - 1)
-    return numbers.astype(np.int64)
+    return numbers.astype(np.intp)
 
 
 Result = TypeVar("Result", bound=LeftOutResult)
@@ -195,7 +195,7 @@ def summed_up(
     kept = np.zeros((len(when), len(rows), outputs)) if keeps else None
     sums = np.zeros((3, len(when), outputs))
     # Squares of squares leave the range of numbers long before the test error does: in units of the responses (t,).
-    exponent = np.frexp(np.abs(problem.compressed.y).max(axis=0))[1].astype(np.int64)
+    exponent = np.frexp(np.abs(problem.compressed.y).max(axis=0))[1].astype(np.intp)
     for members, found in residuals:
         own = weights[members, np.newaxis]
         with np.errstate(over="ignore", invalid="ignore"):

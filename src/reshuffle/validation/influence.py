@@ -123,7 +123,7 @@ class LeftOutParameters:
                 f"{question} has no formula for {run!r}, and runs without each of {len(rows)} rows cost more than "
                 "the budget; try some rows, a larger budget, or run.without."
             )
-        places = np.zeros(problem.n, dtype=np.int64)
+        places = np.zeros(problem.n, dtype=np.intp)
         places[rows] = np.arange(len(rows))
         with few_threads(np.sqrt(problem.X.size)):
             for members, found in parts:

@@ -129,7 +129,7 @@ class Training:
         # (L R)^1/2 (d,).
         self.roots = np.sqrt(self.visits.left * self.visits.right)
         # Batch of each row, and divisor of its gradient there (n,); infinity if it is not visited.
-        self.batch_of, self.divisors = np.zeros(self.n, dtype=np.int64), np.full(self.n, np.inf)
+        self.batch_of, self.divisors = np.zeros(self.n, dtype=np.intp), np.full(self.n, np.inf)
         for batch, members in enumerate(self.partition):
             self.batch_of[members], self.divisors[members] = batch, divisors[batch]
         # The start (r, t), what responses (rows, t) miss there, and what a penalty adds in every visit (d, t).

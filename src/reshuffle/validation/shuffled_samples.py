@@ -227,7 +227,7 @@ class CavityUpdates:
 
             return of_members(right), None if left is None else of_members(left), of_members(alpha)
 
-        each, groups = 1 if self._of_batches else size, np.zeros(training.n, dtype=np.int64)
+        each, groups = 1 if self._of_batches else size, np.zeros(training.n, dtype=np.intp)
         if self._of_batches:
             groups = np.where(np.isfinite(training.divisors), training.batch_of, len(training.partition))
         return LeftOutRows(
@@ -244,7 +244,7 @@ class CavityUpdates:
         units, missing = (part.reshape(-1, self._size, part.shape[1]) for part in training.units)
         for members, rows, left in zip(training.partition, units, missing, strict=True):
             together = np.hstack(training.rows(members))
-            found[members] = np.linalg.lstsq(np.hstack([rows, left]).T, together.T)[0].T
+            found[members] = np.linalg.lstsq(np.hstack([rows, left]).T, together.T, rcond=None)[0].T
         return found
 
     def _error(self, ask: Ask, total: Total) -> FloatArray:

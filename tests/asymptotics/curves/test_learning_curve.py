@@ -82,13 +82,6 @@ def _drift(x, k):
     return np.sum([(1 - x) ** j for j in range(k)], axis=0)
 
 
-@pytest.mark.parametrize(("aspect", "alpha"), [(0.6, 0.7), (2.0, 0.3)])
-def test_the_general_system_finds_the_same_curve_for_two_batches(aspect, alpha):
-    general = LearningCurve(BatchLaw(aspect, alpha, 2), 1.0, 1.0).risk([*EPOCHS, math.inf])
-    closed = learning_curve(aspect, alpha, 2).risk([*EPOCHS, math.inf])
-    assert general.total == pytest.approx(closed.total, rel=1e-9)
-
-
 @pytest.mark.parametrize(
     ("aspect", "batches"), [(0.25, 1), (1.5, 1), (0.25, 2), (1.5, 2), (0.25, 3), (1.5, 4)]
 )
@@ -153,11 +146,6 @@ def test_a_covariance_enters_bias_and_variance(batches, aspect):
     assert limit.variance[-1] == pytest.approx(np.mean(ends), rel=0.03)
 
 
-def test_the_ridgeless_variance_of_any_covariance_is_that_of_the_identity_when_underparameterized():
-    risk = learning_curve(0.4, 0.2, 1, covariance=[0.5, 2.0, 3.0]).limit()
-    assert risk.variance == pytest.approx(0.4 / 0.6, rel=1e-9)
-
-
 def test_the_frozen_risk_of_a_covariance_is_what_the_rows_cannot_see():
     eigenvalues, n, p = np.array([0.25, 4.0]), 300, 600
     curve = learning_curve(2.0, 0.1, 3, covariance=eigenvalues)
@@ -167,13 +155,6 @@ def test_the_frozen_risk_of_a_covariance_is_what_the_rows_cannot_see():
         null = np.eye(p) - np.linalg.pinv(X) @ X
         shares.append(np.trace(null * np.repeat(eigenvalues, p // 2)) / p)
     assert curve.frozen == pytest.approx(np.mean(shares), rel=0.01)
-
-
-def test_a_multiple_of_the_identity_is_a_change_of_units():
-    one = learning_curve(0.6, 0.8, 3).risk(EPOCHS)
-    four = learning_curve(0.6, 0.2, 3, covariance=4.0).risk(EPOCHS)
-    assert four.bias == pytest.approx(4 * one.bias, rel=1e-9)
-    assert four.variance == pytest.approx(one.variance, rel=1e-9)
 
 
 @pytest.mark.slow
@@ -197,18 +178,6 @@ def test_the_best_epoch_is_the_best_of_all(aspect, batches):
     assert found.risk == pytest.approx(totals.min(), rel=1e-9)
 
 
-def test_without_noise_it_is_best_never_to_stop():
-    assert learning_curve(0.5, 0.2, 2, noise=0.0).best_epoch().epoch == math.inf
-
-
-def test_the_best_epoch_with_a_covariance():
-    curve = learning_curve(0.5, 0.2, 2, noise=0.8, covariance=[0.5, 2.0])
-    totals = curve.risk(np.arange(200)).total
-    found = curve.best_epoch()
-    assert (found.epoch, found.risk) == (totals.argmin(), pytest.approx(totals.min()))
-    assert found.error == 0
-
-
 def test_at_aspect_one_the_limiting_variance_is_infinite_and_finite_epochs_are_not():
     for batches in (1, 2, 3):
         curve = learning_curve(1.0, 0.3, batches)
@@ -228,21 +197,6 @@ def test_beyond_convergence_the_risk_is_infinite_and_names_the_mode(batches, alp
     assert risk.total[2] == math.inf
     assert risk.total[1] > risk.total[0]
     assert "diverges at" in repr(risk)
-
-
-def test_a_mode_below_zero_diverges_too():
-    curve = learning_curve(0.1, 2.8, 2)
-    assert curve.stability.diverges < 0
-    assert curve.limit().total == math.inf
-    assert np.isfinite(curve.risk(20).total)
-
-
-@pytest.mark.slow
-def test_overparameterized_batches_all_end_in_the_minimum_norm_solution():
-    for batches in (1, 2, 3):
-        curve = learning_curve(3.0, 0.2, batches)
-        assert curve.limit().variance == pytest.approx(0.5, rel=1e-12)
-    assert curve.risk(10**6).variance == pytest.approx(0.5, rel=1e-9)
 
 
 @pytest.mark.parametrize("aspect", [0.9, 0.99, 0.999999, 1.0, 1.000001, 1.1])
@@ -279,20 +233,3 @@ def test_a_hard_edge_is_integrated_for_any_number_of_epochs():
 
     for epochs in (10, 10**4, 10**7):
         assert asymptotics.risk(1.0, 0.2, 1, epochs).variance == pytest.approx(exact(epochs), rel=1e-9)
-
-
-def test_epochs_have_any_shape():
-    curve = learning_curve(0.5, 0.2, 2)
-    grid = np.array([[0, 1, 2], [5, 300, 10**7]])
-    assert curve.risk(grid).total.shape == (2, 3)
-    assert curve.risk(grid).total[1, 1] == pytest.approx(curve.risk(300).total, rel=1e-13)
-    assert curve.risk([]).total.shape == (0,)
-    assert curve.risk(0).total == pytest.approx(1)
-
-
-@pytest.mark.parametrize("epochs", [3, [1, 2], [[1.0, math.inf]]])
-def test_the_error_has_the_shape_of_the_answer_and_says_its_kind(epochs):
-    found = asymptotics.risk(0.25, 0.4, 2, epochs)
-    assert found.error.shape == found.total.shape
-    assert not found.error.any()
-    assert found.error_kind == "exact"

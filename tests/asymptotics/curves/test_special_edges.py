@@ -48,21 +48,3 @@ def test_one_batch_whose_spectrum_ends_at_one_or_two(aspect, alpha):
     expected = np.array([marchenko_pastur_risk(aspect, alpha, k, 0.5) for k in EPOCHS])
     assert risk.bias == pytest.approx(expected[:, 0], rel=1e-10, abs=1e-14)
     assert risk.variance == pytest.approx(expected[:, 1], rel=1e-10, abs=1e-14)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("batches", "aspect", "end"),
-    # More than three batches are the same system with more unknowns.
-    [
-        *((b, *ends) for b in (1, 2, 3) for ends in ((0.5, 1.0), (1.0, 1.0), (1.0, 2.0), (2.0, 1.0))),
-        (4, 1.0, 2.0),
-    ],
-)
-def test_a_curve_is_continuous_where_the_full_batch_spectrum_ends_at_one_or_two(batches, aspect, end):
-    alpha = end / (1 + math.sqrt(aspect)) ** 2
-    below, here, above = (
-        learning_curve(aspect, alpha * (1 + shift), batches, noise=0.5).risk(EPOCHS).total
-        for shift in (-1e-6, 0.0, 1e-6)
-    )
-    assert here == pytest.approx((below + above) / 2, rel=1e-9)

@@ -1,62 +1,15 @@
 """The spectrum of any number of batches, against the engine, all subsets, and matrices."""
 
-from math import comb
-
 import numpy as np
 import pytest
 
 import reshuffle as rs
 from reshuffle import free
 from reshuffle.asymptotics import BatchLaw, FullBatchLaw, batch_spectrum
-from reshuffle.asymptotics.batch_system import BatchSystem, SubsetSymmetry
 from reshuffle.asymptotics.contour import TwoResolvents
-from tests.asymptotics.oracles import expression, proper_subsets, subset_matrices
+from tests.asymptotics.oracles import expression
 
 ONE = np.ones(1)
-
-
-@pytest.mark.parametrize("batches", [1, 2, 3, 4, 5, 6])
-def test_the_blocks_have_the_spectrum_of_the_matrices_over_all_subsets(batches):
-    constant, coefficients = subset_matrices(batches)
-    system = BatchSystem(0.5, 0.3, batches, ONE, ONE)
-    dimensions = [
-        _binomial(batches, k) - _binomial(batches, k - 1) for k in range(len(system.symmetry.sizes))
-    ]
-    blocks = [
-        np.repeat(np.linalg.eigvalsh(system.constant[where, where]), dimension)
-        for where, dimension in zip(system.outer, dimensions, strict=True)
-    ]
-    assert np.sort(np.concatenate(blocks)) == pytest.approx(np.linalg.eigvalsh(constant), abs=1e-12)
-    inside = [i for i, subset in enumerate(proper_subsets(batches)) if 0 not in subset]
-    inner = [
-        np.repeat(np.linalg.eigvalsh(block), _binomial(batches - 1, k) - _binomial(batches - 1, k - 1))
-        for k, block in enumerate(system.symmetry.coefficients)
-    ]
-    whole = np.linalg.eigvalsh(coefficients[0][np.ix_(inside, inside)])
-    assert np.sort(np.concatenate(inner)) == pytest.approx(whole, abs=1e-12)
-
-
-def _binomial(n, k):
-    return comb(n, k) if k >= 0 else 0
-
-
-@pytest.mark.parametrize("batches", [2, 3, 4, 7, 12])
-def test_summing_over_batches_is_the_adjoint_of_leaving_one_out(batches):
-    rng = np.random.default_rng(batches)
-    symmetry, system = SubsetSymmetry(batches), BatchSystem(0.5, 0.3, batches, ONE, ONE)
-    outer = [rng.standard_normal((len(s), len(s))) for s in symmetry.sizes]
-    inner = [rng.standard_normal((len(s), len(s))) for s in symmetry.inner_sizes]
-    spread = [0.0] * len(outer)
-    for block, links in zip(inner, symmetry.links, strict=True):
-        for link in links:
-            spread[link.outer] += link.weight * link.embedding @ block @ link.embedding.T
-    for found, expected in zip(system.spread(inner), spread, strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-13)
-    left = [np.sum(a * b) for a, b in zip(outer, system.spread(inner), strict=True)]
-    right = [np.sum(a * b) for a, b in zip(system.restrict(outer), inner, strict=True)]
-    outer_sizes = [_binomial(batches, k) - _binomial(batches, k - 1) for k in range(len(outer))]
-    inner_sizes = [_binomial(batches - 1, k) - _binomial(batches - 1, k - 1) for k in range(len(inner))]
-    assert np.dot(left, outer_sizes) == pytest.approx(batches * np.dot(right, inner_sizes))
 
 
 @pytest.mark.parametrize(("aspect", "alpha"), [(0.25, 0.4), (1.5, 0.2), (1.0, 1.2)])
@@ -99,34 +52,6 @@ def test_sampled_eigenvalues_follow_the_law(batches, aspect, alpha):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("aspect", "batches"), [(0.4, 3), (1.0, 3), (2.5, 3), (1.0, 5)])
-def test_the_first_moments_are_those_of_freeness(batches, aspect):
-    alpha = 0.5
-    law = BatchLaw(aspect, alpha, batches)
-    step = alpha / batches
-    # tau(alpha Z) = 1 - (1 - step)^B, for the trace of a product of distinct free variables factorises.
-    assert law.moments(1)[0] == pytest.approx(1 - (1 - step) ** batches, rel=1e-10)
-    assert law.measure.mass == pytest.approx(1, abs=1e-10)
-
-
-def test_two_resolvents_of_isotropic_data_are_a_difference_quotient():
-    law = BatchLaw(0.6, 0.5, 3)
-    z = np.array([0.2 + 0.2j, 0.7 + 0.1j, -0.3 + 0.4j])
-    state = law.states(z)
-    tables = TwoResolvents(law.system, state, ONE).tables()
-    both, transform = np.concatenate([z, z.conj()]), law.system.noise_transform(state)
-    noise = np.concatenate([transform, transform.conj()])
-    resolvent = np.concatenate([state.resolvent[:, 0, 0], state.resolvent[:, 0, 0].conj()]) / law.system.unit
-    for first, second in ((0, 1), (0, 2), (1, 2), (2, 0), (0, 3), (2, 4)):
-        distance = both[first] - both[second]
-        assert tables.noise[first, second] == pytest.approx(
-            (noise[second] - noise[first]) / distance, rel=1e-11
-        )
-        expected = (resolvent[second] - resolvent[first]) / distance
-        assert tables.signal[first, second] == pytest.approx(expected, rel=1e-11)
-
-
-@pytest.mark.slow
 def test_two_resolvents_are_those_of_large_matrices():
     eigenvalues, alpha, n, p = np.array([0.3, 3.0]), 0.25, 1600, 800
     law = BatchLaw(p / n, alpha, 2, eigenvalues)
@@ -153,30 +78,9 @@ def test_one_batch_is_marchenko_pastur_through_either_door():
     assert exact.moments(4) == pytest.approx(reference.moments(4))
 
 
-@pytest.mark.slow
-def test_a_multiple_of_the_identity_rescales_the_step():
-    law, scaled = batch_spectrum(0.5, 0.6, 2), batch_spectrum(0.5, 0.2, 2, covariance=3.0)
-    assert scaled.support[0] == pytest.approx(law.support[0], abs=1e-11)
-
-
 def test_batching_shrinks_the_spectrum_quantile_by_quantile():
     levels = np.arange(1, 100) / 100
     full, two, five = (batch_spectrum(0.25, 0.4, batches).quantile(levels) for batches in (1, 2, 5))
     assert (two < full).all()
     assert (five < two).all()
     assert (np.diff(two / full) < 0).all()
-
-
-@pytest.mark.parametrize(("batches", "eigenvalues"), [(1, 1), (2, 3), (3, 2), (5, 2), (8, 1)])
-def test_the_jacobian_is_the_tangent_along_every_unknown(batches, eigenvalues):
-    spectrum = np.linspace(0.5, 2.0, eigenvalues)
-    system = BatchSystem(0.5, 0.3, batches, spectrum, np.full(eigenvalues, 1 / eigenvalues))
-    unknowns = 0.1 * np.random.default_rng(0).standard_normal((2, system.unknowns)) - 0.1j
-    base = system.base(np.array([0.3 + 0.1j, 0.7 + 0.02j]), np.full(2, 0.1))
-    state = system.evaluate(base, unknowns)
-    along = system.tangent(state, np.eye(system.unknowns, dtype=complex)[np.newaxis]).transpose(0, 2, 1)
-    assert system.jacobian(state) == pytest.approx(along, abs=1e-12)
-    step = 1e-6 * np.random.default_rng(1).standard_normal(unknowns.shape)
-    there, back = (system.evaluate(base, unknowns + sign * step).image for sign in (1, -1))
-    change = np.einsum("nij,nj->ni", system.jacobian(state), step)
-    assert (there - back) / 2 == pytest.approx(change, abs=1e-14, rel=1e-6)

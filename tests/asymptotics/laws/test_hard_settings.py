@@ -13,10 +13,8 @@ from reshuffle.asymptotics import (
     FullBatchLaw,
     TwoBatchLaw,
     batch_spectrum,
-    batch_system,
     learning_curve,
 )
-from reshuffle.asymptotics.contour import Contour
 from reshuffle.asymptotics.learning_curve import ContourCurve
 from reshuffle.errors import BudgetError
 
@@ -48,13 +46,6 @@ def test_the_closed_form_takes_the_right_root_at_large_steps(aspect, alpha):
 
 
 @pytest.mark.slow
-def test_the_support_of_a_tiny_step_is_that_of_a_small_one_in_its_own_units():
-    sigma = np.linspace(0.1, 3.0, 8)
-    tiny, small = (np.array(batch_spectrum(3.0, alpha, 2, sigma).support) for alpha in (1e-12, 1e-6))
-    np.testing.assert_allclose(tiny / 1e-12, small / 1e-6, rtol=2e-5)
-
-
-@pytest.mark.slow
 def test_a_soft_edge_beside_a_hard_one_is_found():
     aspect = 0.9999
     closed, system = TwoBatchLaw(aspect, 0.05), BatchLaw(aspect, 0.05, 2)
@@ -69,26 +60,6 @@ def test_four_batches_at_aspect_almost_one_converge():
     assert curve.converges
     # gamma/(1 - gamma) + (B - 1)/(4 B^2) gamma^2 alpha^2, up to alpha^3.
     assert curve.limit().total == pytest.approx(999.0, rel=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "radius"), [(0.1, 1.5, 1.0), (1e-6, 1.9, 1.0), (-0.5, 3.0, 2.1), (1e-9, 2e-9, 1.01)]
-)
-def test_a_contour_winds_once_around_the_spectrum_and_not_around_the_rest(low, high, radius):
-    contour = Contour.between(low, high, 1.0, radius)
-    inside = [low, (low + high) / 2, high]
-    winding = [2 * (contour.weights / (contour.points - x)).sum().real for x in inside]
-    assert winding == pytest.approx([1.0] * 3, abs=1e-11)
-    assert 2 * (contour.weights / (contour.points - 1.0 - 1.5 * radius)).sum().real == pytest.approx(
-        0, abs=1e-11
-    )
-
-
-def test_fifty_eigenvalues_that_are_one_are_one():
-    split = BatchLaw(0.5, 0.3, 3, [1.0 - 1e-9, 1.0 + 1e-9])
-    whole = learning_curve(0.5, 0.3, 3, noise=1.0).risk([1, 5, 50]).variance
-    found = ContourCurve(split).parts(np.array([1.0, 5.0, 50.0]), noisy=True)[2]
-    assert found == pytest.approx(whole, rel=1e-8)
 
 
 def test_the_best_epoch_of_three_scales():
@@ -146,13 +117,6 @@ def test_many_batches_need_little_memory():
         tracemalloc.stop()
 
 
-def test_maps_by_index_are_those_by_matrix(monkeypatch):
-    z = np.array([0.3 + 0.1j, 0.8 + 0.01j, 2.0 + 1.0j])
-    by_index = BatchLaw(0.5, 0.5, 10).outside(z)
-    monkeypatch.setattr(batch_system, "_SMALL_MATRIX", 10**9)
-    np.testing.assert_allclose(by_index, BatchLaw(0.5, 0.5, 10).outside(z), rtol=1e-11)
-
-
 @pytest.mark.slow
 def test_a_tiny_step_with_twenty_eigenvalues_has_its_support():
     """From the list of questions that took over a minute: in units of alpha it is that of full batch."""
@@ -205,3 +169,10 @@ def test_the_curve_of_a_sigma_with_a_wide_gap_is_that_of_a_sampled_problem():
     curve = learning_curve(0.5, alpha, batches, covariance=[1.0, 100.0])
     assert curve.limit().total == pytest.approx(sampled, rel=0.03)
     assert curve.stability.rate == pytest.approx(np.abs(np.linalg.eigvals(mean)).max(), abs=1e-3)
+
+
+def test_fifty_eigenvalues_that_are_one_are_one():
+    split = BatchLaw(0.5, 0.3, 3, [1.0 - 1e-9, 1.0 + 1e-9])
+    whole = learning_curve(0.5, 0.3, 3, noise=1.0).risk([1, 5, 50]).variance
+    found = ContourCurve(split).parts(np.array([1.0, 5.0, 50.0]), noisy=True)[2]
+    assert found == pytest.approx(whole, rel=1e-8)

@@ -72,23 +72,3 @@ def test_many_batches_and_gaps(batches, covariance, count):
     scaled = 0.005 * np.array(covariance)
     expected = 1 - np.mean((1 - scaled / batches) ** batches)
     assert law.moments(1)[0] == pytest.approx(expected, rel=1e-10)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("aspect", "alpha", "batches"), [(0.25, 0.4, 16), (1.0, 0.3, 8)])
-def test_many_batches_have_their_support_and_exact_moments(aspect, alpha, batches):
-    law = BatchLaw(aspect, alpha, batches)
-    assert law.support == (law.ends,)
-    assert law.measure.mass == pytest.approx(1, abs=1e-10)
-    # tau of a product of distinct free variables factorises.
-    assert law.moments(1)[0] == pytest.approx(1 - (1 - alpha / batches) ** batches, rel=1e-10)
-
-
-@pytest.mark.slow
-def test_eight_batches_agree_with_points_solved_one_by_one():
-    law = BatchLaw(1.5, 0.2, 8)
-    low, high = law.ends
-    x = low + (high - low) * np.array([0.01, 0.3, 0.8])
-    values, _ = law._solve(x / law.system.unit + 0j)
-    expected = -np.diagonal(values, axis1=1, axis2=2).T.imag / (np.pi * law.system.unit)
-    assert law.densities(x) == pytest.approx(expected, rel=1e-8)

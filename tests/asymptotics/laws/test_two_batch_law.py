@@ -12,7 +12,6 @@ from tests.asymptotics.oracles import expression
 
 CASES = [(0.25, 0.4), (1.5, 0.2), (1.5, 0.5), (1.0, 0.3), (0.8, 1.5), (0.02, 3.0), (8.0, 0.1), (0.999, 0.25)]
 aspects = st.floats(-1.5, 1.5).map(lambda x: 10**x)
-alphas = st.floats(-2.0, 1.0).map(lambda x: 10**x)
 convergent = st.floats(0.01, 1.0)
 
 
@@ -103,19 +102,6 @@ def test_frozen_modes_are_an_atom_at_zero(aspect, mass):
     assert law.cdf(law.support[-1][1]) == pytest.approx(1, abs=1e-12)
 
 
-@given(aspects, alphas)
-def test_a_single_root_has_the_right_sign(aspect, alpha):
-    law = TwoBatchLaw(aspect, alpha)
-    low, high = law.support[0][0], law.support[-1][1]
-    z = low + (high - low) * np.array([-0.5, 0.2, 0.5, 0.9, 1.3]) + 0.05j * (high - low)
-    candidates = law.curve.newton(law.curve.roots(z), np.repeat(z[:, np.newaxis], 6, axis=1))
-    for point, roots in zip(z, candidates, strict=True):
-        right = roots[law.curve.margin(roots) > 0]
-        assert len(right) > 0
-        assert np.ptp(right.real) + np.ptp(right.imag) < 1e-6 * np.abs(right).max()
-        assert abs(law.curve.z(right[0]) - point) < 1e-8 * abs(point)
-
-
 @pytest.mark.slow
 @settings(max_examples=30)
 @given(aspects, convergent)
@@ -131,24 +117,6 @@ def test_it_is_a_probability_law_wherever_descent_converges(aspect, share):
 def test_all_mass_is_found_where_a_soft_edge_nearly_touches_zero(distance):
     law = TwoBatchLaw(1 + distance, 0.2)
     assert law.measure.mass == pytest.approx(1, abs=1e-12)
-
-
-def test_real_points_are_limits_from_above():
-    law = TwoBatchLaw(1.5, 0.2)
-    edges = np.array(law.support[0])
-    x = np.array([-0.3, 0.005, *edges, 0.011, 0.5, 0.8, 0.9, 1.0, 3.0])
-    above = law.cauchy(x + 1e-10j)
-    assert law.cauchy(x) == pytest.approx(above, rel=1e-3)
-    away = np.abs(x[:, np.newaxis] - edges).min(axis=1) > 1e-3
-    assert law.cauchy(x[away]) == pytest.approx(above[away], rel=1e-7)
-
-
-def test_ten_thousand_points_have_any_shape():
-    law = TwoBatchLaw(0.25, 0.4)
-    grid = np.linspace(0, 1, 12).reshape(3, 4)
-    assert law.density(grid).shape == law.cauchy(grid + 0j).shape == (3, 4)
-    assert law.density(grid)[0, 0] == 0
-    assert law.density(0.3) == law.density([0.3])[0]
 
 
 def test_the_general_system_finds_the_same_law_and_noise():

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from reshuffle import asymptotics
 from reshuffle.asymptotics import PowerLaw, one_pass
 from tests.asymptotics.streaming import simulated_passes
 
@@ -52,14 +51,6 @@ def test_every_number_of_steps_follows_the_recursion():
     found = one_pass(SPECTRUM, SOURCE, 3, 0.7, np.arange(501).reshape(3, 167), noise=0.5)
     np.testing.assert_allclose(found.risk.ravel(), path, rtol=1e-12)
     assert found.risk.shape == (3, 167)
-
-
-def test_momentum_zero_and_equal_steps_are_the_constant_recipe():
-    steps = np.arange(100)
-    one = one_pass(SPECTRUM, SOURCE, 2, 0.4, steps)
-    walked = one_pass(SPECTRUM, SOURCE, 2, np.full(99, 0.4), steps)
-    np.testing.assert_allclose(one.risk, walked.risk, rtol=1e-12)
-    np.testing.assert_allclose(one.mean_risk, walked.mean_risk, rtol=1e-12, atol=1e-300)
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.6])
@@ -154,17 +145,3 @@ def test_power_laws_add_up():
         assert law.total() == pytest.approx(math.fsum(law.values()), rel=1e-14)
     assert PowerLaw(1.2).total() == pytest.approx(scipy_special.zeta(1.2), rel=1e-14)
     assert PowerLaw(1.0).total() == math.inf
-
-
-def test_the_answer_does_not_depend_on_units():
-    """Eigenvalues times c, steps over c and a source over c: the same risk."""
-    one = one_pass(SPECTRUM, SOURCE, 2, 0.4, [5, 50])
-    other = one_pass(1e8 * SPECTRUM, 1e-8 * SOURCE, 2, 0.4e-8, [5, 50])
-    np.testing.assert_allclose(one.risk, other.risk, rtol=1e-11)
-
-
-def test_zero_steps_are_the_start():
-    found = asymptotics.one_pass(SPECTRUM, SOURCE, 1, 0.1, 0)
-    assert found.risk.shape == ()
-    assert found.risk == pytest.approx(SPECTRUM @ SOURCE)
-    assert found.spread == pytest.approx(0.0, abs=1e-12)

@@ -6,24 +6,6 @@ import numpy as np
 import pytest
 
 from reshuffle.asymptotics import PowerLaw, compute_frontier, critical_batch_size, one_pass
-from tests.asymptotics.streaming import simulated_passes
-
-
-def test_the_frontier_is_the_best_of_all_sizes():
-    """Every size up to 60 by the plain recursion, with the left-out features as noise."""
-    a, b, step = 1.5, 0.5, 0.3
-    budgets = np.array([500.0, 2000.0])
-    found = compute_frontier(PowerLaw(a), PowerLaw(b), 2, step, budgets)
-    for budget, risk, error in zip(budgets, found.risk, found.error, strict=True):
-        risks = []
-        for size in range(1, 61):
-            values, source = PowerLaw(a, size).values(), PowerLaw(b, size).values()
-            left = PowerLaw(a + b).total() - PowerLaw(a + b, size).total()
-            steps = int(budget // (2 * size))
-            risks.append(
-                simulated_passes.recursion(values, source, 2, step, steps, math.sqrt(left))[-1] + left
-            )
-        assert abs(min(risks) - risk) <= error + 0.01 * risk
 
 
 @pytest.mark.slow

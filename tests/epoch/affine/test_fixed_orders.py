@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from tests.oracles import brute_force
-from tests.problems import case, close
+from tests.problems import case
 
 
 def exact_iterate(problem, partition, step, start, epochs):
@@ -54,20 +53,6 @@ def test_a_defective_epoch():
         np.testing.assert_allclose(run.iterate(epochs), expected, rtol=1e-13)
 
 
-def test_the_limit_is_that_of_many_epochs_and_interpolates_when_it_can():
-    tiny = case(8, 3, 3, step=0.2)
-    run = rs.descend(tiny.problem, rs.Cyclic(batches=tiny.partition), 0.2, start=tiny.start)
-    limit = run.limit()
-    assert limit.converges
-    close(limit.parameters, run.iterate(10**9), 1e-12)
-    assert limit.risk.total == pytest.approx(float(run.risk(10**9).total), rel=1e-12)
-    wide = case(4, 9, 2, step=0.1)
-    run = rs.descend(wide.problem, rs.Cyclic(batches=wide.partition), 0.1, start=wide.start)
-    close(run.limit().parameters, run.compare_limit().minimum_norm, 1e-12)
-    assert run.frozen.dimension == 5
-    assert run.limit().training_loss < 1e-25
-
-
 def test_divergence_is_an_answer():
     tiny = case(8, 3, 3)
     run = rs.descend(tiny.problem, rs.Cyclic(batches=tiny.partition), 50.0)
@@ -79,18 +64,6 @@ def test_divergence_is_an_answer():
     assert np.isfinite(run.risk(1).total)
     assert np.isinf(run.expected_risk(math.inf).total)
     assert run.best_epoch().epoch == 0
-
-
-def test_the_average_over_one_draw_is_not_a_power_of_the_average():
-    tiny = case(6, 4, 3, step=0.3)
-    once = rs.descend(tiny.problem, rs.ShuffleOnce(batches=tiny.partition), 0.3, start=tiny.start)
-    afresh = rs.descend(tiny.problem, rs.RandomReshuffling(batches=tiny.partition), 0.3, start=tiny.start)
-    close(once.iterate(1), afresh.iterate(1))
-    assert np.abs(once.iterate(2) - afresh.iterate(2)).max() > 1e-3
-    setting = brute_force.Setting(tiny.problem.X, tiny.problem.y, tiny.partition, 0.3)
-    maps = brute_force.affine_maps(setting, setting.orders())
-    ends = [A @ (A @ tiny.start + N @ tiny.problem.y) + N @ tiny.problem.y for A, N in maps]
-    close(once.iterate(2), np.mean(ends, axis=0))
 
 
 def test_sampled_orders_carry_an_error_that_covers_the_truth():
@@ -126,16 +99,6 @@ def test_best_epoch_of_a_fixed_order_is_the_best_of_all():
     assert run.best_epoch().error == 0
     scheduled = rs.descend(tiny.problem, rs.Cyclic(batches=tiny.partition), step=[0.1] * 5)
     assert scheduled.best_epoch().epoch == int(np.argmin(risks[:6]))
-
-
-def test_a_given_draw_is_that_cyclic_order():
-    tiny = case(6, 4, 3)
-    one = rs.descend(tiny.problem, rs.ShuffleOnce(batches=tiny.partition, order=[2, 0, 1]), 0.1)
-    other = rs.descend(tiny.problem, rs.Cyclic(batches=tiny.partition, order=[2, 0, 1]), 0.1)
-    close(one.iterate([3, math.inf]), other.iterate([3, math.inf]), 0)
-    assert not np.allclose(
-        one.iterate(3), rs.descend(tiny.problem, rs.Cyclic(batches=tiny.partition), 0.1).iterate(3)
-    )
 
 
 def test_a_penalty_may_diverge_outside_the_row_space_if_anything_starts_there():

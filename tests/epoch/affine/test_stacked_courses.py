@@ -7,52 +7,6 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.epoch import timeline
-from reshuffle.epoch.timeline import Timeline
-
-EPOCHS = np.array([0.0, 1.0, 2.0, 3.0, 50.0, 51.0, 52.0, 4096.0, 1e12, math.inf])
-
-
-def engine_of(step, recipe, scheme=rs.ShuffleOnce(batches=3)):  # noqa: B008
-    problem = rs.gaussian(6, 4, noise=0.5, seed=3)
-    return rs.descend(problem, scheme, step=step, start=[1.0, -1.0, 2.0, 0.5], **recipe)._affine
-
-
-def one_by_one(engine):
-    """A timeline for each of the orders."""
-    n, recipe, truth = engine.problem.n, engine.recipe, engine.timeline.truth
-    schemes = engine.scheme.timelines(n)
-    return [Timeline(scheme, n, engine.blocks, engine.space, recipe, truth) for scheme in schemes]
-
-
-def close_states(states, expected):
-    size = np.abs(expected[np.isfinite(expected)]).max(initial=0.0)
-    np.testing.assert_allclose(states, expected, rtol=1e-9, atol=1e-12 * size)
-
-
-@pytest.mark.parametrize(
-    "recipe", [{}, {"momentum": 0.5}, {"penalty": 0.1}, {"average": rs.EMA(0.8)}], ids=str
-)
-@pytest.mark.parametrize("step", [0.0, 1e-3, 0.4, 1.5, 40.0])
-@pytest.mark.parametrize("with_inputs", [False, True])
-def test_courses_at_once_are_those_one_by_one(recipe, step, with_inputs):
-    engine = engine_of(step, recipe)
-    together, timelines, start = engine.timeline, one_by_one(engine), engine.inside(engine.start)
-    inputs = np.vstack([[1.0], engine.blocks.response]) if with_inputs else None
-    states = [each.copy() for each in together.states(start, EPOCHS, inputs)]
-    for number, alone in enumerate(timelines):
-        for each, expected in zip(states, alone.states(start, EPOCHS, inputs), strict=True):
-            close_states(each[number], expected)
-    assert together.converges == all(alone.converges for alone in timelines)
-    assert together.rate == pytest.approx(max(alone.rate for alone in timelines), rel=1e-9)
-
-
-def test_a_schedule_is_followed_by_all_courses():
-    engine = engine_of(lambda epoch: 0.4 / (1 + epoch), {"momentum": 0.3})
-    timelines, start, epochs = one_by_one(engine), engine.inside(engine.start), np.array([0.0, 2.0, 5.0])
-    states = list(engine.timeline.states(start, epochs))
-    for number, alone in enumerate(timelines):
-        for each, expected in zip(states, alone.states(start, epochs), strict=True):
-            close_states(each[number], expected)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from reshuffle import free
 from reshuffle.free import parser
+from tests.looped import for_all
 
 LAWS = {"x": free.Semicircle(1.0), "y": free.MarchenkoPastur(0.5, 0.2)}
 
@@ -14,8 +15,8 @@ def family():
     return free.variables(*LAWS.values(), names=list(LAWS))
 
 
-@pytest.mark.parametrize(
-    ("text", "meaning"),
+@for_all(
+    "text, meaning",
     [
         ("x", lambda x, y: x),
         ("x + y - (x*y + y*x)/2", lambda x, y: x + y - (x * y + y * x) / 2),
@@ -38,8 +39,8 @@ def test_what_a_text_means(text, meaning):
     assert repr(free.parse(text, **LAWS)) == repr(meaning(*family()) + 0)
 
 
-@pytest.mark.parametrize(
-    ("text", "law"),
+@for_all(
+    "text, law",
     [
         ("mp(0.5, 0.2)", free.MarchenkoPastur(0.5, 0.2)),
         ("MarchenkoPastur(ratio=0.5, variance=0.2)", free.MarchenkoPastur(0.5, 0.2)),
@@ -77,8 +78,8 @@ def test_every_law_that_numbers_describe_can_be_named():
         assert parser.LAWS[kind.__name__.lower()] is kind
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
+@for_all(
+    "text, message",
     [
         ("", "invalid syntax"),
         ("x +", "invalid syntax"),
@@ -130,8 +131,8 @@ def test_what_is_not_an_expression(text, message):
         free.parse(text, **LAWS)
 
 
-@pytest.mark.parametrize(
-    ("definitions", "message"),
+@for_all(
+    "definitions, message",
     [
         ([], "needs the law of every variable"),
         (["x=sc()", "x=mp(1)"], "define x twice"),

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from reshuffle import free
-from reshuffle.free.measure import exponents
-from reshuffle.free.solver import axis
 from reshuffle.free.support import support
 
 
@@ -35,26 +33,6 @@ def test_ends_are_critical_values_to_rounding(variance):
     np.testing.assert_allclose(found, critical_values(places, weights, variance), atol=4e-15 * 3)
 
 
-def test_a_fold_that_is_no_end_is_taken_back(monkeypatch):
-    x, y = free.variables(free.Semicircle(), free.Bernoulli())
-    engine = free.spectrum(x + y).engine
-    engine.trace(np.linspace(-4, 4, 60).astype(complex))
-    inside = np.array([2.5])
-    (true,) = engine.ends(np.array([3.0]), inside)
-    assert 2.5 < true < 3.0
-    moved = free.spectrum(x + y).engine
-    right = axis.find_folds
-
-    def wrong(*arguments):
-        found = right(*arguments)
-        return type(found)(found.places + 0.01, found.unknowns, found.leaving, found.steps)
-
-    monkeypatch.setattr(axis, "find_folds", wrong)
-    assert np.isnan(moved.ends(np.array([3.0]), inside)).all()
-    assert not len(moved.axis.known.folds)
-    assert not len(moved.axis.known.edges)
-
-
 def test_a_hard_end_at_zero_beside_a_narrow_gap():
     """From afar a steeper power, close by an inverse root; nothing is known within 1e-10 of it."""
 
@@ -68,14 +46,3 @@ def test_a_hard_end_at_zero_beside_a_narrow_gap():
     found = support(density, np.linspace(-1.9, 2.9, 60), 300).intervals
     np.testing.assert_allclose(np.ravel(found), [-2.0, 0.0, 1e-3, 3.0], atol=1e-10)
     assert found[0][1] == 0.0
-
-
-def test_powers_are_asked_for_from_afar_first():
-    asked = []
-
-    def density(t):
-        asked.append(t)
-        return np.sqrt(t)
-
-    assert exponents(density, np.array([0.0]), np.array([1.0])) == [(1, 2)]
-    assert sum(len(t) for t in asked) == 3

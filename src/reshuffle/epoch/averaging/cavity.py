@@ -78,7 +78,7 @@ class TimeNodes:
         count = max(1, int((singular > tolerance * singular[0]).sum()))
         basis = left[:, :count]
         _, _, pivots = scipy.linalg.qr(basis.T, mode="economic", pivoting=True, check_finite=False)
-        nodes = np.sort(pivots[:count]).astype(np.int64)
+        nodes = np.sort(pivots[:count]).astype(np.intp)
         rule = scipy.linalg.solve(basis[nodes].T, basis.T, check_finite=False).T
         rule[nodes] = np.eye(count)
         return cls(nodes, rule)
@@ -285,7 +285,7 @@ class Visiting:
             return None
         functions = self.along if len(self.entry) == 1 else self.independent.reshape(self.steps, -1)
         order = np.argsort(np.abs(functions).sum(axis=0))
-        spread = np.linspace(0, len(order) - 1, min(len(order), _MOST_MODES)).round().astype(np.int64)
+        spread = np.linspace(0, len(order) - 1, min(len(order), _MOST_MODES)).round().astype(np.intp)
         functions = functions[:, order[np.unique(spread)]]
         time, degrees = np.linspace(0, 1, self.steps)[:, np.newaxis], _FEWEST_SHAPES // max(len(spread), 1)
         shapes = [time**degree * functions for degree in range(max(_DEGREES, degrees))]

@@ -57,7 +57,7 @@ class Layer(NamedTuple):
 
 def repeated(batches: int, steps: int) -> list[Layer]:
     """Steps that visit any of so many batches, independently of each other."""
-    here = np.zeros(1, dtype=np.int64)
+    here = np.zeros(1, dtype=np.intp)
     return [Layer(1, batches, [(batch, here, here) for batch in range(batches)])] * steps
 
 
@@ -284,7 +284,7 @@ def over_samples(blocks: Blocks, step: float) -> MeanMap:
     def rows_of(subset: int) -> IntArray:
         return np.concatenate(
             [np.arange(0), *(np.r_[blocks.of(batch)] for batch in elements(subset))]
-        ).astype(np.int64)
+        ).astype(np.intp)
 
     def mean_of(previous: dict[int, FloatArray], subset: int) -> FloatArray:
         members = elements(subset)
@@ -455,7 +455,7 @@ class Walk:
             # A visit to samples is the mean over those that it draws.
             return repeated(self.steps if scheme.unit is Unit.BATCH else 1, self.steps)
         if scheme.shuffle is Shuffle.NEVER:
-            here = np.zeros(1, dtype=np.int64)
+            here = np.zeros(1, dtype=np.intp)
             return [Layer(1, 1, [(batch, here, here)]) for batch in scheme.order(self.n).tolist()]
         orders, made = np.array(scheme.orders(self.n)), []
         for slot, visited in enumerate(orders.T):

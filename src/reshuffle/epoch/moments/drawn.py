@@ -398,7 +398,7 @@ def spread(
     values, errors = np.full(len(epochs), np.inf), np.full(len(epochs), np.inf)
     with np.errstate(over="ignore", invalid="ignore"):
         path, *added = _forward(maps, weights, start, int(finite.max(initial=0.0)))
-        when = np.minimum(finite, len(path) - 1).astype(np.int64)
+        when = np.minimum(finite, len(path) - 1).astype(np.intp)
         values[: len(when)] = path[when]
         known = when[np.isfinite(path[when])]
         errors[: len(known)] = error_of_mean(_of_groups(maps, weights, added, known).T)

@@ -140,7 +140,7 @@ class _Step:
         # Visits to a batch of no rows do what every visit does; a penalty matrix is left to the gradient.
         if visits.penalty_matrix.ndim == 2:
             scaled = replace(scaled, penalty=0.0)
-        nothing = visits.blocks.with_batches([np.zeros(0, dtype=np.int64)], np.ones(1))
+        nothing = visits.blocks.with_batches([np.zeros(0, dtype=np.intp)], np.ones(1))
         alone = Visits(nothing, scaled, visits.average)
         blocks = (grades[:, np.newaxis] * alone.kernel(0, np.asarray(units, dtype=np.float64), slot)).T
         moves = -blocks.reshape(parts, parts, r).swapaxes(0, 1) if blocks.any() else None
@@ -350,7 +350,7 @@ class Source:
     @cached_property
     def means(self) -> list[FloatArray]:
         """The sum so far in the mean at every node, (nodes, 1, d)."""
-        here, constant = np.zeros(1, dtype=np.int64), self.moments.constant
+        here, constant = np.zeros(1, dtype=np.intp), self.moments.constant
         return self.moments.follow(self.mean, lambda batch, slot: (here, constant(batch, slot)[np.newaxis]))
 
     @cached_property

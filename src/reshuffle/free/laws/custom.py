@@ -1,7 +1,7 @@
 """Laws from a user's own Cauchy transform or density."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,11 @@ from reshuffle.free import checks
 from reshuffle.free.checks import Complex, Real, location, number
 from reshuffle.free.laws.law import Law, Pairs
 from reshuffle.free.measure import Measure
+
+
+def _is_list_of_pairs(given: object) -> bool:
+    """True for lists such as [(-1, 1)]."""
+    return isinstance(given, Iterable) and all(isinstance(p, Sized) and len(p) == 2 for p in given)
 
 
 class _Custom(Law):
@@ -40,6 +45,9 @@ class _Custom(Law):
         """The density at points of the support."""
 
     def _given(self, support: Sequence[tuple[float, float]], atoms: Sequence[tuple[float, float]]) -> None:
+        for name, given, form in (("support", support, "(low, high)"), ("atoms", atoms, "(location, mass)")):
+            if not _is_list_of_pairs(given):
+                raise TypeError(f"{name} must be a list of pairs {form}, but it is {given!r}; try [{form}]")
         pairs = [(location("support", low), location("support", high)) for low, high in support]
         for low, high in pairs:
             if not low < high:
