@@ -52,7 +52,7 @@ known = rs.LeastSquares(X, y, beta_star=[1, 1], noise=1.0)
         ({"X": np.diag([1.0, 1e-150])}, r"column 1 has entries of at most 1e-150"),
         (
             {"X": np.column_stack([np.arange(5.0), 1e-30 * np.arange(5.0) ** 2]), "y": np.ones(5)},
-            r"column 1 has entries of at most 2e-29, which are lost beside those of 4",
+            r"column 1 has entries of at most 2e-29, which are lost next to those of 4",
         ),
         (
             {"X": np.vstack([np.eye(2, 3), [0, 0, 1e-40]]), "y": np.ones(3)},

@@ -320,7 +320,7 @@ class _Limit:
 
 
 class _LimitOfEachThread(_Limit, local):
-    """One thread per library, for libraries in which every thread has threads of its own."""
+    """One thread per library, for libraries in which every thread starts more threads."""
 
 
 _LIMITS = (_Limit(), _LimitOfEachThread(True))

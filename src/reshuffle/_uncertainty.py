@@ -1,6 +1,6 @@
 """Errors of answers that are not exact: their kinds, their size from random draws, and how they are written.
 
-Draws are spread over a few groups, and the answer without each group in turn tells its standard error. So few
+Draws are spread over a few groups, and the answer without each group in turn gives its standard error. So few
 groups know their own spread no better than Student's t says: the error is as many standard errors as make it cover
 in 999 of 1000 cases if the groups are normal. The margin to the 99 of 100 that are
 reported is for what is not normal, and for checking the error more than once.
@@ -26,7 +26,7 @@ MOST_GROUPS, FEWEST_GROUPS = 16, 8
 _LEVEL = 0.999
 _GROUP_BYTES = 2e9
 _MARGIN = 1.2
-"""More draws than the estimate says, so that the next look is likely to be the last."""
+"""More draws than the estimate says, so that the next check is likely to be the last."""
 
 
 def significant(value: float, digits: int = _DIGITS) -> str:

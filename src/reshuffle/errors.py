@@ -1,7 +1,7 @@
 """Exceptions that say what is allowed, what was given and what to try.
 
 Names of arguments stand in braces in their texts, as in "try a larger {budget}". `str(error)` writes them as in
-Python; a front end calls `error.worded(words)` with words of its own, such as {"budget": "--budget"}.
+Python; a front end calls `error.worded(words)` with its words, such as {"budget": "--budget"}.
 """
 
 import re

@@ -151,7 +151,7 @@ class PairTally:
                 self.samples["spread"][stop].append(np.einsum("ij,ij->i", apart, weighted_apart) / 2)
 
     def add_tests(self, samples: int, rng: np.random.Generator) -> None:
-        """Try each run on Gaussian test samples of its own: its mean square is its risk times chi^2 / samples.
+        """Try each run on its Gaussian test samples: its mean square is its risk times chi^2 / samples.
 
         A run has the same chi^2 at every stop, as its errors on one test set go up and down together.
         """
@@ -307,7 +307,7 @@ class Block:
         """X_b'(X_b b - y_b) / m_b of runs b (k, t, p) at the same rows; by X_b'X_b and X_b'y_b if summed."""
         runs, members, name, scale = visit.runs, visit.rows, visit.rows.tobytes(), self.trial.scale
         flat = current.reshape(-1, current.shape[2])
-        # Each pair of runs has responses of its own, unless all share them.
+        # Each pair of runs has different responses, unless all share them.
         shared = len(self.responses) == 1
         if name in self.trial.batches:
             if name not in self.inputs:
@@ -383,14 +383,14 @@ def simulate(
 ) -> Simulation:
     """Train `runs` times, each with its own random orders, and average.
 
-    All outputs of a run are trained in the same orders, and each has noise of its own.
+    All outputs of a run are trained in the same orders, and each has independent noise.
 
     Parameters
     ----------
     problem, scheme, step, alpha, start, penalty, momentum, nesterov, unpenalized, average
         As in `descend`.
     epochs : int or array of int
-        When to look; finite.
+        Epochs at which runs are evaluated; finite.
     runs : int
         Even, at least 4. Runs come in pairs that share their noise; standard errors are those over pairs.
     seed : int or numpy Generator

@@ -65,7 +65,7 @@ def test_the_same_command_goes_on_where_it_was(capsys, monkeypatch):
         patched.setattr(cache.Cache, "put", put)
         outcome = run(capsys, SMALL)
     assert outcome.code == 130
-    assert "finished points are kept in grid/cells, and the same command goes on" in outcome.err
+    assert "finished points are in grid/cells, and the same command goes on" in outcome.err
     assert outcome.err.count("\n") == 1
     victim = sorted(Path("grid/cells").iterdir())[0]
     victim.write_bytes(victim.read_bytes()[:-9])

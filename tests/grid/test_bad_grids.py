@@ -42,7 +42,7 @@ GIVEN = {"over": {"step": [0.1]}, "batches": 2}
             TypeError,
             "neither batches nor batch_size",
         ),
-        ({"over": {"scheme": [rs.Cyclic(batches=2)]}, "step": 0.1}, TypeError, "batches of its own"),
+        ({"over": {"scheme": [rs.Cyclic(batches=2)]}, "step": 0.1}, TypeError, "batches already"),
         ({"over": {"scheme": [rs.SampleSubsets]}, "step": 0.1}, TypeError, "batch_size=32"),
         ({"over": {"average": ["EMA"]}, "step": 0.1}, TypeError, "EMA(...)"),
         ({"over": {"batches": [2]}, "batches": None}, TypeError, "exactly one of step and alpha"),

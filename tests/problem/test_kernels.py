@@ -137,7 +137,7 @@ def test_a_plan_for_a_kernel_is_that_for_its_features():
     "given", [{"y": np.arange(3.0)}, {"standardize": True}, {"sample_weight": np.ones(3)}]
 )
 def test_a_problem_is_planned_for_as_it_stands(given):
-    with pytest.raises(TypeError, match="must not be given beside a problem"):
+    with pytest.raises(TypeError, match="must not be given with a problem"):
         rs.plan(rs.LeastSquares.from_kernel(np.eye(3), np.arange(3.0)), **given)
     with pytest.raises(TypeError, match="y must be given"):
         rs.plan(np.eye(3))

@@ -126,7 +126,7 @@ def test_more_drawn_epochs_than_fit_into_memory_are_refused(monkeypatch):
     run = rs.descend(problem, scheme, rs.schedules.ExponentialDecay(0.2, 0.99, per="visit"), rtol=0.1)
     run.iterate(3)
     monkeypatch.setattr(timeline, "DRAWN_BYTES", 5e4)
-    with pytest.raises(rs.BudgetError, match=r"the drawn orders of 3 epochs with steps of their own take"):
+    with pytest.raises(rs.BudgetError, match=r"the drawn orders of 3 epochs with different steps take"):
         run.iterate(3)
     # Epochs that are alike share theirs.
     warm = rs.schedules.LinearWarmup(0.2, until=5, per="visit")

@@ -78,7 +78,7 @@ def test_ctrl_c_leaves_what_is_finished_and_the_next_run_goes_on(capsys, tmp_pat
         outcome = run(capsys, "reproduce", "--out", str(tmp_path), *ALONE)
     assert outcome.code == 130
     assert outcome.err.count("\n") == 1
-    assert "finished figures are kept" in outcome.err
+    assert "finished figures are in" in outcome.err
     assert "Traceback" not in outcome.err
     assert {path.suffix for path in tmp_path.glob("two_batch.*")} == {".png", ".svg", ".csv", ".json"}
     assert not list(tmp_path.glob("*.part"))

@@ -40,7 +40,7 @@ def test_what_is_declared_wrongly_is_refused():
         with pytest.raises(TypeError, match="is_symmetric must be False"):
             rs.descend(rs.gaussian(9, 3, noise=0.4), scheme, 0.15).risk(1)
     drawn = {"shuffle": rs.Shuffle.EVERY_STEP, "unit": rs.Unit.SAMPLE}
-    with pytest.raises(TypeError, match="Unfinished must have a method draw"):
+    with pytest.raises(TypeError, match="Unfinished must define a method draw"):
         next(type("Unfinished", (rs.Scheme,), drawn)(batches=3).draw(9, np.random.default_rng(0), 2))
     for shuffle in (rs.Shuffle.NEVER, rs.Shuffle.EVERY_EPOCH, rs.Shuffle.FROM_A_LIST):
         with pytest.raises(TypeError, match=r"Shifted must not have a method draw.*FROM_A_LIST"):

@@ -119,7 +119,7 @@ def test_numbers_are_learned_as_they_are():
     made = probe(backbone(), DataLoader(TensorDataset(inputs, labels / 2), 8), bias=False)
     assert (made.classes, made.problem.p, made.problem.outputs) == (None, 4, None)
     assert np.array_equal(made.problem.y, labels.numpy() / 2)
-    with pytest.raises(ValueError, match="accuracy must be asked of classes"):
+    with pytest.raises(ValueError, match="accuracy needs classes"):
         made.accuracy(rs.descend(made.problem, rs.FullBatch(), step=0.1), 1)
     several = probe(backbone(), DataLoader(TensorDataset(inputs, inputs), 8)).problem
     assert several.outputs == 5

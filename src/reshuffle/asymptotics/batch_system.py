@@ -174,7 +174,7 @@ class SymmetricBlocks:
     """Packing, spreading and restriction of symmetric matrices on the subsets without a batch.
 
     `outer` has the rows of each type of all subsets, `size` in number, and `triangles` the rows and columns on and
-    above the diagonal of each inner type. They hold the `unknowns`; `indices` tells which of them fills each entry.
+    above the diagonal of each inner type. They hold the `unknowns`; `indices` says which of them fills each entry.
     """
 
     def __init__(self, batches: int):

@@ -146,7 +146,7 @@ def outer_ends(
 
     Outside the spectrum the unknowns H(z) are real. At the end e that is approached they turn like a square root,
     and far away they fall like 1/z: dH/dz is about (z - e)^(-1/2) (z - a)^(-3/2), with a the other end, and the
-    change of its logarithm from step to step tells how far e is. An `atom` at zero is no end: H has no pole there.
+    change of its logarithm from step to step locates e. An `atom` at zero is no end: H has no pole there.
     `high` may be known; `at_threshold` is true near a critical alpha, where the equations are ill-conditioned.
 
     >>> import numpy as np
@@ -260,7 +260,7 @@ def _falls(matrices: FloatArray) -> bool:
     """True if symmetric matrices (..., k, k), derivatives or difference quotients, are negative up to rounding.
 
     G(p) - G(q) is (q - p) times an integral of 1/((p - x)(q - x)), which is positive if none of the spectrum is
-    between p and q. At each eigenvalue of Sigma G has a spectral measure of its own, so that a step over an
+    between p and q. At each eigenvalue of Sigma G has a different spectral measure, so that a step over an
     interval that belongs to few of them is detected too.
     """
     if not np.isfinite(matrices).all():

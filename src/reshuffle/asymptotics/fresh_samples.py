@@ -19,7 +19,7 @@ from reshuffle._linalg import power_and_sum
 from reshuffle.asymptotics.spectra import PowerLaw, power_sums
 
 _SINGLE = 64
-"""The largest eigenvalues of a power law that keep a cell of their own."""
+"""The largest eigenvalues of a power law that have one cell each."""
 _FADED = 1e-16
 """Eigenvalues of an infinite power law below this part of the largest share one cell, which begins at zero."""
 _GAUSS = 1 / math.sqrt(3)

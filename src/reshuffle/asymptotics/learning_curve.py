@@ -547,7 +547,7 @@ def learning_curve(
     Returns
     -------
     LearningCurve
-        Its `risk(epochs)` takes epochs of any shape; `best_epoch()` and `limit()` look along all of them.
+        Its `risk(epochs)` takes epochs of any shape; `best_epoch()` and `limit()` consider all of them.
 
     >>> curve = learning_curve(aspect=1.5, alpha=0.2, batches=2, noise=0.5)
     >>> curve.risk([0, 10, math.inf]).total.round(4)

@@ -257,7 +257,7 @@ class TwoBatchLaw(EpochLaw):
         strayed = ~(np.abs(polished - roots) < 0.1 * np.abs(roots))
         candidates = np.where(strayed, roots, polished)
         allowed = self.curve.margin(candidates) > -_ROUNDING
-        # A real root whose imaginary part is rounding may look like the right one.
+        # A real root whose imaginary part is rounding may pass for the right one.
         complex_ones = allowed & (np.abs(candidates.imag) > _REAL * np.abs(candidates))
         allowed = np.where(complex_ones.any(axis=1, keepdims=True), complex_ones, allowed)
         # At small alpha all margins are within rounding of zero, and the right root is far smaller than the others.

@@ -135,7 +135,9 @@ def read_for_advice(
             f"{{target}} must name the column of {path} to be predicted, one of {some(table.names)}."
         )
     if len(table.names) < 2:
-        raise InputError(f"{path} must have a column beside {{target}} to learn from, but it has one alone.")
+        raise InputError(
+            f"{path} must have a column other than {{target}} to learn from, but it has only one."
+        )
     data = reader.read(table, target, drop, one_hot, fill, classes)
     if len(data.X) < _FEWEST_ROWS:
         raise InputError(
@@ -163,7 +165,7 @@ def read_for_advice(
     )
     if not data.features:
         raise InputError(
-            f"{path} must have a feature that is not constant beside {{target}}, but it has none."
+            f"{path} must have a feature that is not constant, other than {{target}}, but it has none."
         )
     for name, column in zip(data.numeric, data.X.T, strict=False):
         for target_, answers in zip(data.targets, data.y.T, strict=True):

@@ -67,7 +67,7 @@ def curve(
     Averaged over every order in which the batches can be visited: exactly,
     or with an error that is shown. With --data the truth is unknown: it shows
     the training loss, and the loss on held-out rows with --test. An npz file
-    may hold beta_star, noise and covariance beside X and y; then the risk is
+    may hold beta_star, noise and covariance besides X and y; then the risk is
     known too.
 
     For example:

@@ -55,7 +55,7 @@ def influence(
     options.at_least("row", row, 1, asked.n)
     visitings = options.visitings(scheme, batches, "1", recipe, made.n)
     if len(visitings) > 1:
-        raise InputError("one {scheme} with one number or size of batches is asked about at a time.")
+        raise InputError("{scheme} must be one, with one number or size of batches, at a time.")
     when = np.unique(np.geomspace(1, epochs, _EPOCHS).round())
     settings: dict[str, Any] = {"alpha": alpha, "seed": problem.seed, "momentum": recipe.momentum}
     run = rs.descend(made, visitings[0].scheme, step, penalty=recipe.weight_decay, **settings)

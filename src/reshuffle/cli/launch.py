@@ -92,5 +92,5 @@ def reproduce(
             print_progress(list(dict.fromkeys(names)) or list(FIGURES), folder, quick, jobs, bars)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
-            f"interrupted; finished figures are kept in {out}, and the same command goes on with the missing ones."
+            f"interrupted; finished figures are in {out}, and the same command goes on with the missing ones."
         ) from None

@@ -112,7 +112,7 @@ def limits(
     if best and alpha is not None:
         raise InputError("{best} finds the step by itself; leave out {alpha}.")
     if not best and budget is not None:
-        raise InputError("{budget} is for {best}; {epochs} tells how far the curve goes.")
+        raise InputError("{budget} is for {best}; {epochs} sets how far the curve goes.")
     if budget is not None:
         at_least("budget", budget, 1)
     if not best and alpha is None:

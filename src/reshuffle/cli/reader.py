@@ -249,7 +249,7 @@ def read_table(path: str, least: int = 1) -> FileTable:
     if shared:
         listed = some(shared, lambda name: f"{some(places[name], joint=' and ')} ({shown(name)})")
         raise InputError(
-            f"{path}: every column must have a name of its own, but these share one: columns {listed}; rename or "
+            f"{path}: every column must have a different name, but these share one: columns {listed}; rename or "
             "drop all but one."
         )
     return table

@@ -305,7 +305,7 @@ def tables(cells: Sequence[Sequence[str]], keys: int, width: int, rule: str = "â
         if not blocks or sum(widths[k] + _GAP for k in blocks[-1]) + widths[place] > width:
             blocks.append(list(range(keys)))
         blocks[-1].append(place)
-    # A line below the headings, and nothing else; marked as ASCII, so that rich puts no box of its own there.
+    # A line below the headings, and nothing else; marked as ASCII, so that rich draws no box there.
     lines = Box("    \n" * 2 + f" {rule}{rule} \n" + "    \n" * 5, ascii=True)
     made = []
     for block in blocks:

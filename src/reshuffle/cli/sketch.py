@@ -26,7 +26,7 @@ _LARGEST_EXPONENT = 308.25
 class Series:
     """A curve: its name, ascending points and values, of which only finite ones are drawn.
 
-    In pictures it may have a colour of its own, its best point marked, and a band of simulated values and twice
+    In pictures it may have a colour, its best point marked, and a band of simulated values and twice
     their standard errors.
     """
 
@@ -97,7 +97,7 @@ def sketch(
         rows, dots = np.concatenate([alone, *lines]).round().astype(np.int64).T
         np.bitwise_or.at(bits, (rows // 4, dots // 2), np.array(_DOTS)[rows % 4, dots % 2])
         colours[rows // 4, dots // 2] = _COLOURS[number % len(_COLOURS)]
-    # Marks come last, each curve's at places of its own: not even curves on top of each other hide them.
+    # Marks come last, each curve's at different places: not even curves on top of each other hide them.
     for number, (across, up) in enumerate(curves if len(curves) > 1 else []):
         if not across.size:
             continue

@@ -68,7 +68,7 @@ def sweep(
 ) -> None:
     """A whole grid of recipes: batch sizes, steps, momenta, and the best of them.
 
-    Nothing is trained. Every point is kept in the folder as soon as it is
+    Nothing is trained. Every point is saved in the folder as soon as it is
     answered: interrupted, the same command goes on with the missing ones.
     The folder gets sweep.png, sweep.svg, sweep.csv and sweep.json.
 
@@ -128,7 +128,7 @@ def sweep(
                 )  # fmt: skip
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
-                f"interrupted; finished points are kept in {folder / CELLS}, and the same command goes on with the "
+                f"interrupted; finished points are in {folder / CELLS}, and the same command goes on with the "
                 "missing ones."
             ) from None
     answer = _sweep_answer(posed, problem, found)
@@ -175,7 +175,7 @@ def _client(address: str) -> "Client":
     from reshuffle.grid.workers import required
 
     distributed = required("distributed", "dask")
-    # It tells of every attempt to connect, at length.
+    # It logs every attempt to connect, at length.
     for name in ("distributed", "asyncio"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:

@@ -177,7 +177,7 @@ class Timeline:
             made = [mean_map(repeated(1, self.walk.steps), mean, force)]
         else:
             made = [mean_map(self.walk.layers, visits, force)]
-        # Under a schedule every epoch may have a map of its own; drawn ones are too dear to be forgotten.
+        # Under a schedule every epoch may have a different map; drawn ones are too expensive to be drawn again.
         if len(made) == 1 and made[0].bytes * len(self._maps) > REMEMBERED_BYTES:
             self._maps.clear()
         self._maps[key] = made
@@ -344,8 +344,8 @@ class Timeline:
         needed = unlike * sum(one.bytes for one in maps)
         if needed > DRAWN_BYTES:
             raise BudgetError(
-                f"the drawn orders of {unlike} epochs with steps of their own take {needed:.1g} bytes, but at most "
-                f"{DRAWN_BYTES:.1g} are kept; try fewer epochs, steps that change less often, fixed batches "
+                f"the drawn orders of {unlike} epochs with different steps take {needed:.1g} bytes, but at most "
+                f"{DRAWN_BYTES:.1g} are stored; try fewer epochs, steps that change less often, fixed batches "
                 "that are few (RandomReshuffling), or simulate(...)."
             )
 

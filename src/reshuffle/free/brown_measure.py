@@ -49,7 +49,7 @@ DOWN = np.concatenate([np.geomspace(HEIGHT, 2 * LOWEST, 5)[1:], np.geomspace(2 *
 """Heights on the way there."""
 
 SAMPLE = 200
-"""Rows of the matrix that tells where in the plane to look."""
+"""Rows of the matrix that shows where in the plane the measure is."""
 ANGLES = np.exp(2j * np.pi * np.array([0.0, 0.137, 0.271, 0.418, 0.633, 0.859]))
 """Directions in which a measure that does not change under rotations is the same."""
 

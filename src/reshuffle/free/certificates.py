@@ -193,7 +193,7 @@ class Prover:
         g = self._refined(base, self._start(z), lift)
         moved = self._residual(g, base, lift)
         if not (self._is_positive(base + moved) and self._is_positive(-g)):
-            raise self._refusal(z, "the solution could not be told apart")
+            raise self._refusal(z, "the solution could not be separated")
         # The Frobenius norm bounds the operator norm.
         squares = sum((abs(entry) ** 2 for entry in moved.entries()), start=arb(0))
         norm = self._inverse_norm(z)

@@ -1,6 +1,6 @@
 """Laws from laws, without an expression: free sums, free products, their real powers, and corners.
 
-Sums and products are scalar fixed points, each law with a multiplicity of its own. `Convolved` is the law of such a
+Sums and products are scalar fixed points, each law with its multiplicity. `Convolved` is the law of such a
 fixed point: solved at any point, with its support, atoms and measure.
 """
 

@@ -99,7 +99,7 @@ def panel_cauchy(panels: Panels, z: Complex) -> Complex:
     ``1/(z - x) = sum_r s_r^(1-m)/(m d (s_r - s))`` over the roots ``s_r^m = (z - anchor)/d``, so each panel
     needs only the transform of a polynomial on [-1, 1]. ``z`` and the answer have shape (points,).
     """
-    # On the cut the side is "above"; a shift far below rounding of z tells the roots so.
+    # On the cut the side is "above"; a shift far below rounding of z selects that side in the roots.
     spread = float(np.max(np.abs(panels.ends()), initial=0.0))
     above = z + 1j * np.where(z.imag == 0, 1e-15 * spread, 0.0)
     total = np.zeros(z.shape, dtype=complex)
@@ -378,9 +378,9 @@ def exponents(density: Density, places: Real, inward: Real) -> list[tuple[int, i
 
 
 def _settled_slope(distance: Real, values: Real) -> float | None:
-    """Return the logarithmic slope of a density once a closer look no longer changes it.
+    """Return the logarithmic slope of a density once nearer points no longer change it.
 
-    Behind a soft edge that nearly touches a hard one the slope turns from 1/2 to -1/2 at a distance of its own.
+    Behind a soft edge that nearly touches a hard one the slope turns from 1/2 to -1/2 at some distance.
     """
     last = np.inf
     for far, near in itertools.pairwise(range(len(distance))):

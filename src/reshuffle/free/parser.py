@@ -166,7 +166,7 @@ class _Reader:
 
     def whole(self) -> Any:
         """Return the value of the whole text."""
-        # Strings would bring warnings of the tokenizer, and other alphabets names that look alike.
+        # Strings would bring warnings of the tokenizer, and other alphabets names that are easily confused.
         strange = re.search(r"[^\w\s.+\-*/^()\[\],=]", self.text, re.ASCII)
         if strange:
             raise self._refused(f'"{strange[0]}"')

@@ -188,7 +188,7 @@ def plot(law: "Law", ax: "Axes | None" = None, *, sample: int | None = None, see
         arrow = {"arrowstyle": "->", "color": COLOURS[1]}
         ax.annotate("", xy=(place, top), xytext=(place, 0), arrowprops=arrow)
         ax.text(place, 1.03 * top, f"{mass:.3g}", color=COLOURS[1], ha="center", va="bottom")
-    # An atom at the end of the support has its mass written above it, which needs room on both sides.
+    # An atom at the end of the support has its mass written above it, which needs space on both sides.
     ax.margins(x=0.08)
     ax.set_ylim(0, 1.3 * top)
     ax.set_xlabel("eigenvalue")

@@ -1,7 +1,7 @@
 """Progress and cost of laws that take long to find: lines on standard error, a budget, and one BLAS thread.
 
 `working` names the work and `step` is called within its loops; a line appears after two seconds, and now and then
-later. A program that has a display of its own sets `display` to it. `Effort` counts the cost of a law and ends the
+later. A program that has another display sets `display` to it. `Effort` counts the cost of a law and ends the
 work when it is too much. `SINGLE_THREAD` holds BLAS to one thread while small matrices are solved: a second one
 would only wait, and count as work.
 """

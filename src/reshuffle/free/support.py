@@ -39,7 +39,7 @@ Folds = Callable[[Real, Real], Real]
 
 
 class Brackets(NamedTuple):
-    """Intervals in each of which the density starts or stops; `rising` tells which."""
+    """Intervals in each of which the density starts or stops; `rising` says which."""
 
     low: Real
     high: Real

@@ -31,7 +31,7 @@ from reshuffle.simulation import simulate, single_run
 REFUSALS = (ValueError, TypeError, ArithmeticError, BudgetError, MemoryError)
 """Exceptions that refuse an answer; all others are bugs and are not caught."""
 _WATCHED, _BEYOND = 5, 1e4
-"""Epochs of a single run, and the size of its predictions over its first residuals that tells of divergence."""
+"""Epochs of a single run, and the size of its predictions over its first residuals that means divergence."""
 _QUICKLY_DRAWN = 1e8
 """Rows times the square of the rank, up to which drawn orders tell whether a run diverges."""
 _SHOWN = 1e-6
@@ -186,7 +186,7 @@ class Metric:
 
     @property
     def needs_epochs(self) -> bool:
-        """True if it is asked at epochs."""
+        """True if it depends on epochs."""
         return "epochs" in self.quantities[0].dims
 
 
@@ -199,7 +199,7 @@ def evaluate(
 ) -> list[dict[str, Answer]]:
     """Answers of every run to every metric, by the names of quantities; with the reason where one is refused.
 
-    Finite epochs and the limit are asked for apart: one may be known without the other. The mean iterate of a run
+    Finite epochs and the limit are computed apart: one may be known without the other. The mean iterate of a run
     that surely diverges is infinite from the epoch on at which it has grown tenfold; before that, it is computed to
     a twentieth of the digits.
 
@@ -209,7 +209,7 @@ def evaluate(
     metrics : iterable of str or Metric
         Names in `METRICS`, or metrics of your own such as `held_out_loss(problem)`.
     epochs : array of any shape
-        For the metrics that are asked at epochs.
+        For the metrics that depend on epochs.
     operations : float
         A metric whose price is known to be higher is refused.
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def part(answer: Any, dims: tuple[str, ...], chosen: dict[str, Any]) -> "DataArray":
     """The answer along some dimensions, at the nearest chosen value of others.
 
-    Along epochs that are neither asked for nor chosen the least is taken: every point stops when it is best.
+    Along epochs that are neither given nor chosen the least is taken: every point stops when it is best.
     """
     from reshuffle.grid.workers import required
 

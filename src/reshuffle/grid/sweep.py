@@ -270,7 +270,7 @@ def dimensions(over: Any, fixed: Mapping[str, Any]) -> dict[str, list[Any]]:
         if name not in _DIMENSIONS:
             raise ValueError(f"over must hold names among {', '.join(_DIMENSIONS)}, but one is {name!r}.")
         if fixed.get(name) is not None:
-            raise TypeError(f"{name} must be given once, but it is in over and beside it too.")
+            raise TypeError(f"{name} must be given once, but it is in over and outside of it, too.")
         if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, (Sequence, np.ndarray, range)):
             raise TypeError(f"over[{name!r}] must be a list of values, but it is {given!r}.")
         if np.ndim(given) != 1 and name not in ("scheme", "average"):
@@ -289,7 +289,7 @@ def dimensions(over: Any, fixed: Mapping[str, Any]) -> dict[str, list[Any]]:
         if all(name in values or fixed.get(name) is not None for name in (one, other)):
             raise TypeError(f"at most one of {one} and {other} must be given, but both are.")
     if not any(name in values or fixed.get(name) is not None for name in ("step", "alpha")):
-        raise TypeError("exactly one of step and alpha must be given, in over or beside it, but none is.")
+        raise TypeError("exactly one of step and alpha must be given, in over or outside of it, but none is.")
     return values
 
 
@@ -328,7 +328,7 @@ def _made(kind: Any, settings: Mapping[str, Any]) -> Scheme:
     if isinstance(kind, Scheme):
         if given:
             raise TypeError(
-                f"{', '.join(given)} must not be given beside {kind!r}, which has batches of its own; "
+                f"{', '.join(given)} must not be given with {kind!r}, which has batches already; "
                 f"give the class, {type(kind).__name__}."
             )
         return kind

@@ -98,7 +98,7 @@ def _on_one_thread(function: Callable[..., Iterator[Any]], data: Any, items: lis
 
 
 def chosen(n_jobs: Any, client: Any) -> Here:
-    """Choose between this process, n_jobs others, and the workers of a client; -1 stands for all cores."""
+    """Choose between this process, n_jobs others, and the workers of a client; -1 means all cores."""
     if client is not None:
         if n_jobs != 1:
             raise TypeError(

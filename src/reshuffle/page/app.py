@@ -211,7 +211,7 @@ def page(request: Request) -> TagList:
     """Return the whole document, in the state of the address."""
     chosen, values, errors = restored(request.url.query)
     return TagList(
-        # Not tags.html: some versions of Shiny would put that into a body of their own.
+        # Not tags.html: some versions of Shiny would put that into another body.
         head_content(HTML(_HEAD)),
         _FILES,
         HTML(_HEADER),
@@ -268,7 +268,7 @@ def _link(tab: Tab, changes: Mapping[str, Any]) -> str:
     return "?_inputs_&" + urlencode({key: json.dumps(value) for key, value in entries.items()})
 
 
-# Without an icon of its own, browsers ask for /favicon.ico.
+# Without an icon, browsers ask for /favicon.ico.
 _HEAD = """\
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">

@@ -20,7 +20,7 @@ EPOCHS = sorted({round(LAST ** (k / 59)) for k in range(60)})
 _CLOSED = 2
 """Batches up to which the limit has a closed form, and a curve takes 0.05 s; with more, 0.3 to 0.9 s."""
 _ROWS, _ROWS_OF_MANY, _FEW_BATCHES = 100, 60, 4
-"""Rows of a drawn problem that stands in for the limit, fewer beyond 4 batches: the exact mean costs twice as much
+"""Rows of a drawn problem that replaces the limit, fewer beyond 4 batches: the exact mean costs twice as much
 with each batch. Beyond 4 batches the threshold with momentum takes minutes, and is not computed."""
 _STEPS, _STEPS_OF_MANY = 14, 7
 """Steps at which whole curves are computed for the browser to interpolate."""

@@ -103,7 +103,7 @@ def _file_status(
 def serve(port: int, *, opens_browser: bool) -> None:
     """Serve until interrupted; the address is printed as soon as it answers. Port 0 takes any that is free."""
     with contextlib.closing(_listening(port)) as listener, tempfile.TemporaryDirectory() as folder:
-        # Shiny keeps files in folders of its own, which a session that is cut off would leave behind.
+        # Shiny stores files in folders that a session that is cut off would leave behind.
         before, tempfile.tempdir = tempfile.tempdir, folder
         try:
             _run(listener, opens_browser)

@@ -20,7 +20,7 @@ class Tab:
         The module of `reshuffle.page` with its function `answer(values, stage, upload) -> TabAnswer`, called in
         another process. Stage 0 answers at once; each later one replaces it, until `TabAnswer.is_final`.
     examples : dict
-        Values worth a look, by name; the other inputs have their defaults.
+        Values worth trying, by name; the other inputs have their defaults.
     """
 
     name: str
@@ -105,7 +105,7 @@ SHUFFLING = Tab(
     title="How do I shuffle?",
     question="Does it matter how I shuffle?",
     lead="Seven ways to visit the rows, on one problem and with the same step. The mean over all orders is exact; "
-    "a single run has the spread of its own order on top, and that is the price of not taking all rows at once.",
+    "a single run has the spread of its order on top, and that is the price of not taking all rows at once.",
     module="shuffling",
     inputs=(
         Input("rows", "Rows, n", 60, "range", 12, 120),

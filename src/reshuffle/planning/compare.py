@@ -328,7 +328,7 @@ def _named(given: Mapping[str, Scheme] | Iterable[Scheme]) -> dict[str, Scheme]:
             named[name] = scheme
     named = {name: scheme for name, scheme in named.items() if scheme != FullBatch()}
     if not named:
-        raise ValueError("schemes must hold at least one scheme beside FullBatch(), but there is none.")
+        raise ValueError("schemes must hold at least one scheme other than FullBatch(), but there is none.")
     wrong = [name for name in named if not isinstance(name, str) or name == _FULL]
     if wrong:
         raise ValueError(
@@ -339,7 +339,7 @@ def _named(given: Mapping[str, Scheme] | Iterable[Scheme]) -> dict[str, Scheme]:
 
 
 def _multiple(step: StepLike, visits: int) -> StepLike:
-    """The step of a full batch that stands for as many visits."""
+    """The step of a full batch that corresponds to as many visits."""
     if callable(step):
         return lambda epoch: visits * float(step(epoch))
     return visits * _arrays.real_array("step", step, advice="give numbers >= 0")

@@ -456,7 +456,7 @@ def _run(X: ArrayLike, y: ArrayLike, recipe: Any) -> Run:
         )
     if not run.recipe.is_constant:
         raise UnsupportedError(
-            f"explain has no answer for {run!r}, which changes with the epoch and has no limit of its own; "
+            f"explain has no answer for {run!r}, which changes with the epoch and has no limit; "
             "it needs one scheme and a constant step."
         )
     return run

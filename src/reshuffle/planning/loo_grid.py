@@ -235,7 +235,7 @@ class SpreadEstimate:
     covariance of the gradient of one row. It is taken to be diagonal in the modes of W, N = r^2 l, where r^2 is the
     mean square of the residuals along the mean iterate. With p = 1 - step (l + penalty) and a_t = p^(B - 1 - t), an
     epoch then adds step^2 r^2 l / (n - 1) (sum a_t^2 n / m_t - (sum a_t)^2) to the variance of a mode, and p^2B of
-    it is left after another. That runs have residuals of their own multiplies it by 1 / (1 - step / safe step).
+    it is left after another. That runs have different residuals multiplies it by 1 / (1 - step / safe step).
 
     `run.covariance` knows it without these assumptions, at a price. Orders that are drawn once, at the start,
     spread more than this: what they do in one epoch they do in all.

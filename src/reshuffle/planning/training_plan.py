@@ -811,7 +811,7 @@ def _standardized(
         for name, value in given.items():
             if value is not None and value is not False:
                 raise TypeError(
-                    f"{name} must not be given beside a problem, which is planned for as it is, but it is "
+                    f"{name} must not be given with a problem, which is planned for as it is, but it is "
                     f"{value!r}; pass X and y in place of the problem."
                 )
         X.require_rows("plan")

@@ -97,7 +97,7 @@ def named(
         raise ImportError("kernels by name need scikit-learn: pip install 'reshuffle[sklearn]'.") from error
     kernel = _arrays.choice("K", kernel, sorted(PAIRWISE_KERNEL_FUNCTIONS))
     if X is None:
-        raise TypeError(f"X must be given beside the name of a kernel, {kernel!r}, but it is None.")
+        raise TypeError(f"X must be given with the name of a kernel, {kernel!r}, but it is None.")
     rows = _arrays.matrix("X", X)
     between = pairwise_kernels(rows, metric=kernel, **parameters)
     if X_new is None:

@@ -155,7 +155,7 @@ class LeastSquares:
         array or dataframe. Where they are more than 64 MB, or Dask's, they are read in chunks, one pass for all
         batches of a scheme, and only the statistics of batches are stored.
     y : (n,) or (n, t)
-        Responses; of t outputs if they have t columns, each with parameters of its own. The outputs share all that
+        Responses; of t outputs if they have t columns, each with its parameters. The outputs share all that
         does not depend on y, so that a thousand cost one more product. With a source: an array, a source of the
         same kind, or the name of a column (a list of names for several outputs), the other columns being X.
     beta_star : (p,) or (p, t), optional
@@ -568,7 +568,7 @@ def checked_new_rows(value: ArrayLike | None, problem: LeastSquares) -> FloatArr
     if value is None:
         if problem.new_rows is None:
             raise ValueError(
-                f"X_new must have shape (new rows, {p}), but it is None, which stands for the new points of a "
+                f"X_new must have shape (new rows, {p}), but it is None, which means the new points of a "
                 "kernel, and this problem was posed without any; pass X_new, or K_new to LeastSquares.from_kernel."
             )
         return problem.new_rows

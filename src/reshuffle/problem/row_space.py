@@ -44,7 +44,7 @@ def needs_rows(purpose: str, n: int) -> UnsupportedError:
     """The refusal of a question that needs n rows one by one, which are not in memory, with the ways to ask it."""
     stride = max(2, -(-n // _SAMPLE))
     return UnsupportedError(
-        f"{purpose} needs the rows one by one, but of these {n} rows only the statistics of each batch are kept; "
+        f"{purpose} needs the rows one by one, but of these {n} rows only the statistics of each batch are stored; "
         "if they fit into memory, LeastSquares(X, y, in_memory=True) reads all of them, and otherwise give it a "
         f"sample, such as LeastSquares(X[::{stride}], y[::{stride}], in_memory=True)."
     )
@@ -283,7 +283,7 @@ def reduce(X: FloatArray, y: FloatArray, scale: float, n: int) -> Reduction:
     """Row space of X (k, p) and the data in it, with no matrix of size p x p when p > k.
 
     The rank is numerical, with the tolerance of numpy.linalg.matrix_rank: max(n, p) eps times the largest singular
-    value. It must discard rounding alone: a row or a column that is small but has a direction of its own is
+    value. It must discard rounding alone: a row or a column that is small but has a direction that no other has is
     refused, since its limit is lost to rounding. The k rows represent n rows of the data; `scale` is the power of
     two that X is divided by.
     """
@@ -417,7 +417,7 @@ def _require_one_scale(X: FloatArray, rank: int, n: int) -> None:
             smallest = int(np.argmin(np.where(sizes > 0, sizes, np.inf)))
             raise ValueError(
                 f"X mixes scales too far apart for double precision: {kind} {smallest} has entries of at most "
-                f"{sizes[smallest]:.1g}, which are lost beside those of {sizes.max():.1g}; "
+                f"{sizes[smallest]:.1g}, which are lost next to those of {sizes.max():.1g}; "
                 f"rescale or drop such {kind}s."
             )
 
@@ -427,7 +427,7 @@ def extended_space(
 ) -> tuple[RowSpace, FloatArray, Reduction, BoolArray]:
     """Span of the rows, known by their reduction, and of the unit vectors of some columns, of dimension r.
 
-    Returns it with its basis (p, r), X (n, r) in these coordinates, the same features as a problem of their own,
+    Returns it with its basis (p, r), X (n, r) in these coordinates, the same features as a separate problem,
     and the mask (r,) of the coordinates that a penalty acts on.
 
     >>> rows = CompressedRows(np.array([[1.0, 1.0, 1.0]]), np.array([[2.0]]))

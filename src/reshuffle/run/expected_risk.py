@@ -47,7 +47,7 @@ _REMEMBERED_BYTES = 4e9
 _ROUNDS_OF_A_LIMIT = 100
 """Epochs of second moments that their limit costs."""
 _ALL_ANEW = 3.0
-"""The price of an epoch with a step of its own, over that of one that is like the others."""
+"""The price of an epoch with a different step, over that of one that is like the others."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,7 +36,7 @@ class Limit(Displayed):
         beta_inf. Of t outputs, the numbers below are arrays (t,).
     training_loss : float
     risk : Risk or None
-        None when the problem does not know the truth. Has an error of its own, `risk.error`.
+        None when the problem does not know the truth. Its error is `risk.error`.
     error : float
         Error of the parameters, in Euclidean norm, where the mean over orders is not exact; training loss and risk
         have errors of their own.

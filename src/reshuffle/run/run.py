@@ -509,7 +509,7 @@ class Run:
         """The risk of the run itself, E |beta_k - beta_star|_Sigma^2 over orders and noise, and its spread.
 
         The mean iterate's risk is what averaging many runs would have; a single run has the spread from shuffling
-        on top (closing remark of Section 3.2). `run.computation` tells how it is computed.
+        on top (closing remark of Section 3.2). `run.computation` says how it is computed.
 
         Parameters
         ----------
@@ -565,7 +565,7 @@ class Run:
     def best_epoch(self, *, centred: bool = False) -> BestEpoch:
         """The epoch with the smallest risk of the mean iterate, or of leave-one-out if the truth is not known.
 
-        `criterion` tells which. The risk's is certified where epochs are symmetric maps. Otherwise epochs are
+        `criterion` says which. The risk's is certified where epochs are symmetric maps. Otherwise epochs are
         tried one by one, up to the end of a step schedule, 20,000 of them or the end of the budget. A tail
         average converges like 1 / k, hence often later: then `error` says that later epochs than those that were
         tried are open. For leave-one-out epochs are tried in even steps of their logarithm, then one by one
@@ -668,13 +668,13 @@ def descend(
     method : str
         The method of the mean over orders: "exact" (a handful of batches), "cavity" (of many batches or shuffled
         samples, with an estimate of its error), "sampling" (of orders, with a standard error), or "auto": exact if
-        that fits the budget, else the first of the others that reaches rtol. `run.method` tells which it was. With
+        that fits the budget, else the first of the others that reaches rtol. `run.method` says which it was. With
         momentum, a penalty or a schedule the cavity equation is for shuffled samples alone; how many orders of
         ShuffleOnce are drawn is up to the scheme.
     rtol : float
         The relative error that the decay rates of the modes, the shares that an epoch takes away, may have in
         root mean square where the mean is not exact. The error of a risk curve is then about as small, relative to
-        its start; `run.risk(epochs).error` tells it.
+        its start; it is `run.risk(epochs).error`.
     budget : float
         Floating-point operations that may be spent on the mean of an epoch; 1e12 is a minute or so. If that is not
         enough for rtol a warning says so, and the answers carry their error.

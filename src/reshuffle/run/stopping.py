@@ -165,7 +165,7 @@ def best_epoch(motion: _Motion, forms: "RiskForms", decay_rates: FloatArray, rep
             boxes = [_boxes(start, end, decay_rates, alternates, sign) for sign in signs]
             bounds = np.min([_lower_bounds(forms, *box) for box in boxes], axis=0)
         is_open = (bounds < risk * (1 - _TOLERANCE)) & (high - low > 1)
-        # Every interval has a cost of its own, on top of that of its modes.
+        # Every interval has a cost, on top of that of its modes.
         spent += int(is_open.sum()) * (64 + len(decay_rates))
         given_up = is_open & ((spent > _BUDGET) | (low >= _LAST_EPOCH))
         error = max(error, risk - float(bounds[given_up].min(initial=risk)))

@@ -32,7 +32,7 @@ Batches: TypeAlias = int | Iterable[ArrayLike] | None
 class Shuffle(Enum):
     """Times at which the order of the visits is drawn: epochs are computed by this, never by a scheme's type.
 
-    `Scheme.order` tells the fixed order of `NEVER`, `Scheme.orders` the equally likely ones of `FROM_A_LIST`;
+    `Scheme.order` gives the fixed order of `NEVER`, `Scheme.orders` the equally likely ones of `FROM_A_LIST`;
     `BY_STAGE` is for `Stages` alone.
     """
 
@@ -53,7 +53,7 @@ class Unit(Enum):
 
     @property
     def is_cut(self) -> bool:
-        """True if batches have no rows of their own, but are cut from what was put in order."""
+        """True if batches have no fixed rows, but are cut from what was put in order."""
         return self is not Unit.BATCH
 
 
@@ -368,7 +368,7 @@ class Scheme(ABC):
             yield permutations(rng, runs, units)
         while self.shuffle is Shuffle.EVERY_STEP and self.unit is Unit.BATCH:
             yield rng.integers(units, size=(runs, units))
-        raise TypeError(f"{type(self).__name__} must have a method draw of its own for {self.unit.value}.")
+        raise TypeError(f"{type(self).__name__} must define a method draw for {self.unit.value}.")
 
     def visits(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[Iterator[Visit]]:
         """Draw what each of several runs does: the visits of an epoch, epoch after epoch without end."""
@@ -572,7 +572,7 @@ def contracting_step(scheme: Scheme, n: int, blocks: Blocks, longest: float | No
 
 
 def without_stages(scheme: Scheme, question: str) -> Scheme:
-    """Return a scheme without stages; refuse one that has them, each with an answer of its own."""
+    """Return a scheme without stages; refuse one that has them, each with another answer."""
     if scheme.has_stages:
         raise UnsupportedError(
             f"{question} has no answer for {scheme!r}, whose stages have one each; ask for that of a single stage."

@@ -65,7 +65,7 @@ class ShuffledUnits(Scheme):
 class SampleReshuffling(ShuffledUnits):
     """All samples once per epoch in a uniformly random order, cut into batches: DataLoader(shuffle=True).
 
-    Batches have no members of their own, so the mean over all n! orders is that over one sample from each batch:
+    Batches have no fixed members, so the mean over all n! orders is that over one sample from each batch:
     Abar = sum_i (-step)^i e_i T_i, where T_i is the mean over ordered tuples of i distinct samples of the products
     of x x', and e_i the elementary symmetric functions of the batches' m_b / divisor_b (binom(B, i), if each batch
     is normalised by its own length). It is exact in polynomial time for up to four batches.
@@ -95,7 +95,7 @@ class SampleReshuffling(ShuffledUnits):
         if first_rows is None:
             raise UnsupportedError(
                 f"{self!r} cuts single rows into batches anew in every epoch, but of these {compressed.n} rows "
-                "only the statistics of each batch are kept; try RandomReshuffling with the batches that were "
+                "only the statistics of each batch are stored; try RandomReshuffling with the batches that were "
                 "filled, or give LeastSquares the source of the rows."
             )
 

@@ -146,9 +146,7 @@ class LazyNetwork:
             Other samples; by default those that it is trained with.
         """
         if self.classes is None:
-            raise ValueError(
-                "accuracy must be asked of classes, but the targets of this network are numbers."
-            )
+            raise ValueError("accuracy needs classes, but the targets of this network are numbers.")
         inputs, labels = None, self.targets.argmax(axis=1)
         if loader is not None:
             inputs, labels = collected(loader, self._inputs.device)

@@ -92,7 +92,7 @@ class Probe:
             The accuracy of the mean iterate, not the mean of the accuracies of single runs.
         """
         if self.classes is None:
-            raise ValueError("accuracy must be asked of classes, but the targets of this probe are numbers.")
+            raise ValueError("accuracy needs classes, but the targets of this probe are numbers.")
         if loader is None:
             rows, labels = self.problem.X, self.problem.y.argmax(axis=1)
         else:

@@ -39,7 +39,7 @@ _DECISIONS = 1 << 26
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Classification(Displayed):
-    """Shares of left-out rows that are told right: in a single run on average, and by the mean of all runs.
+    """Shares of left-out rows classified correctly: in a single run on average, and by the mean of all runs.
 
     Scores that are no numbers, after divergence, count as wrong.
 
@@ -132,7 +132,7 @@ class _Scores:
 
 
 def accuracy_of_mean(left_out: "LeaveOneOut") -> FloatArray:
-    """The share of left-out rows that the mean iterate tells right, of the shape of epochs."""
+    """The share of left-out rows that the mean iterate classifies correctly, of the shape of epochs."""
     scores = _Scores(left_out)
     return scores.shares(scores.decided(scores.means) == scores.truth).reshape(left_out.epochs.shape)
 

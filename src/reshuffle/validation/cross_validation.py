@@ -53,7 +53,7 @@ class LeftOutResult(Displayed):
         if self._kept is None:
             raise BudgetError(
                 f"residuals are {self.epochs.size} epochs x {len(self.rows)} rows x outputs, more than "
-                f"{KEPT} numbers, and were not kept; ask for fewer epochs, or for some of the rows."
+                f"{KEPT} numbers, and were not stored; ask for fewer epochs, or for some of the rows."
             )
         return self._kept
 

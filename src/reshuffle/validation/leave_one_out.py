@@ -139,7 +139,7 @@ def leave_one_out(
     shuffled batches and fixed orders it is exact, by a contour integral that costs about as much as the
     modes; for up to 14 to 20 rows that are visited one by one, from all of their orders. For more batches and
     for shuffled samples there are formulas that neglect little, and drawn orders where that is not little;
-    everything else is run once per row where that is affordable, and in ten folds where not. `method` tells
+    everything else is run once per row where that is affordable, and in ten folds where not. `method` says
     which it was.
 
     Parameters
@@ -290,7 +290,7 @@ class RowsLeftOut:
                 yield mine[wanted], np.repeat(parts, unit, axis=1)[:, wanted]
 
     def _converges(self, epochs: FloatArray, source: LeavesOut) -> bool:
-        """True if a limit is asked for, and there is one: maps of all rows know where they lead by themselves."""
+        """True if a limit is requested, and there is one: maps of all rows know where they lead by themselves."""
         return bool(np.isinf(epochs).any()) and (isinstance(source, LeftOutMaps) or self.run.converges)
 
     def _at_start(self, epochs: FloatArray, rows: IntArray) -> LeaveOneOut:
@@ -356,7 +356,7 @@ class RowsLeftOut:
         if has_refits and self._refits_are_affordable(n, A_SECOND):
             return []
         slower = [exact] if lattice.operations <= min(budget, _PATIENCE * A_SECOND) else []
-        # What the equation makes of directions that a row alone sees beside the mean is not covered by its error.
+        # The error of the equation does not cover directions that a row alone sees in addition to the mean.
         if self.centred and training.alone.any():
             return slower
         try:

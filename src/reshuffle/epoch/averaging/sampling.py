@@ -178,7 +178,7 @@ class _Draws:
                     entries[:, 0] += constant.mean(axis=0)
                     entries[:, 1:] += of_rows.mean(axis=0).T
             self._rounds += rounds
-            # An average has no decay rate of its own.
+            # An average has no decay rate.
             state = np.arange(self._visits.plain_dimension)
             parts = [one.part(state) for one in self.maps]
             losses = np.array([scaled_losses(one.left, one.right, one.kernel) for one in parts])

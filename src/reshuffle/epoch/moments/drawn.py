@@ -313,7 +313,7 @@ class CentredDraws:
         basis, groups = self.basis, len(self._drawn)
         weights = basis.T @ weights @ basis
         begin = np.asarray(np.linalg.solve(basis, start), dtype=np.float64)
-        # Weights of 1e-170 have no squares: they are followed in units of their own.
+        # Weights of 1e-170 have no squares: they are followed in other units.
         exponent = int(np.frexp(np.abs(weights).max(initial=0.0))[1])
         weights = np.ldexp(weights, -exponent)
 

@@ -97,7 +97,7 @@ class FromCauchy(_Custom):
         self._require_mass("cauchy")
 
     def _cauchy(self, z: Complex) -> Complex:
-        # The user promises the upper half-plane only; the lower one follows by reflection.
+        # The function need be right on the upper half-plane only; the lower one follows by reflection.
         above = np.where(z.imag < 0, np.conj(z), z)
         values = np.asarray(self._function(above), dtype=np.complex128)
         return np.where(z.imag < 0, np.conj(values), values)

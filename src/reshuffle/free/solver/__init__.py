@@ -1,7 +1,7 @@
 """The joint fixed point of all variables of a linear pencil, followed to the real axis.
 
 `system` has the fixed-point systems, `continuation` the path from high above the axis to a point, `axis` solutions
-along the axis, `atoms` the masses of points. The names here serve packages with systems of their own.
+along the axis, `atoms` the masses of points. The names here serve packages with other systems.
 """
 
 from reshuffle.free.solver.axis import AxisSolver, find_folds

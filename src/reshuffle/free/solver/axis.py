@@ -227,7 +227,7 @@ def find_folds(system: PencilSystem, inside: Real, outside: Real, unknowns: Comp
             lost = ~(np.abs(x - middle) <= reach)
             if np.all((length <= 1e-13) | lost):
                 break
-        # The slope there tells where it will vanish.
+        # The slope there predicts where it vanishes.
         tangent = _solved(bordered, last)
         along, change = tangent[:, :-1], turning - tangent[:, -1]
         bend = np.where(settled, bend, -change / step)

@@ -333,7 +333,7 @@ def limit(values: Complex) -> Complex:
 class Resolved:
     """An answer at each point, with what is known about it.
 
-    Where a point failed, the value is nan, its absolute error inf, and converged False; error_kind tells what the
+    Where a point failed, the value is nan, its absolute error inf, and converged False; error_kind says what the
     error means.
 
     >>> Resolved(np.array([0.25, np.nan]), np.array([1e-15, np.inf]), np.array([True, False]))
