@@ -9,7 +9,7 @@ from rich.table import Table
 from benchmarks import timing
 from benchmarks.timing import table
 from reshuffle import asymptotics
-from reshuffle.asymptotics.fresh_samples import Modes, StepByStep
+from reshuffle.asymptotics.fresh_samples import Modes, walked_risk
 
 SIZE = 10**6
 STEPS = 300
@@ -27,10 +27,10 @@ def a_million_eigenvalues() -> Table:
     for a, b, step in ((1.2, 0.5, 0.3), (1.5, 0.5, 0.3), (2.0, -0.5, 0.5)):
         spectrum, source = (asymptotics.PowerLaw(exponent, SIZE) for exponent in (a, b))
         values, start = spectrum.values(), source.values()
-        plain = StepByStep(
-            Modes(values, values * start, values**2), BATCH_SIZE, np.full(STEPS, step), 0.0, NOISE
+        modes, each = Modes(values, values * start, values**2), np.full(STEPS, step)
+        seconds, path = timing.timed(
+            lambda modes=modes, each=each: walked_risk(modes, BATCH_SIZE, each, 0.0, NOISE, steps)
         )
-        seconds, path = timing.timed(lambda plain=plain: plain.risk(np.arange(STEPS + 1.0)))
         asked = {"batch_size": BATCH_SIZE, "noise": NOISE}
         walked, _ = timing.timed(
             lambda asked=asked, spectrum=spectrum, source=source, step=step: asymptotics.one_pass(

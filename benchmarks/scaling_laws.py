@@ -10,6 +10,7 @@ from benchmarks.timing import table
 from reshuffle import asymptotics
 from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics import PowerLaw
+from reshuffle.asymptotics.fresh_samples import Cells, FixedPoint, FreshSamples, grouped
 
 FEATURES = 8000
 """Of the data, in the models with random features."""
@@ -197,21 +198,55 @@ def critical_batches() -> Table:
         "target risk", "samples needed", "p = 1,000", "p = 10,000", "p = 1,000,000", "steps x samples at it",
     )  # fmt: skip
     for target in (0.3, 0.2, 0.15, 0.1):
-        found = [
-            asymptotics.critical_batch_size(PowerLaw(1.5, size), PowerLaw(0.5, size), target)
-            for size in (1000, 10_000, 1_000_000)
-        ]
-        last = asymptotics.critical_batch_size(
-            PowerLaw(1.5, 10**6), PowerLaw(0.5, 10**6), target, batch_size=[max(1, round(found[-1].critical))]
-        )
-        times = last.steps[0] / last.fewest_steps, last.samples[0] / last.fewest_samples
+        cells = [grouped(PowerLaw(1.5, size), PowerLaw(0.5, size), 64) for size in (1000, 10_000, 1_000_000)]
+        # Single samples need the fewest samples, and batches without noise the fewest steps.
+        samples, steps = ([_fewest_steps(one, size, target, 1.0) for one in cells] for size in (1.0, 1e12))
+        critical = np.divide(samples, steps)
+        size = max(1, round(critical[-1]))
+        there = _fewest_steps(cells[-1], size, target, 1.0)
         made.add_row(
             f"{target:g}",
-            f"{found[-1].fewest_samples:.0f}",
-            *(f"{one.critical:.1f}" for one in found),
-            f"{times[0]:.2f} x {times[1]:.2f}",
+            f"{samples[-1]:.0f}",
+            *(f"{one:.1f}" for one in critical),
+            f"{there / steps[-1]:.2f} x {size * there / samples[-1]:.2f}",
         )
     return made
+
+
+def _fewest_steps(cells: Cells, batch_size: float, target: float, noise: float) -> float:
+    """The fewest steps to the target with any step size: a grid, then thirds of an interval."""
+    shares = np.geomspace(1e-6, 0.999, 16)
+    critical = FixedPoint(cells, batch_size, 0.0).critical_step()
+
+    def needed(share: float) -> float:
+        return _steps_to(cells, batch_size, share * critical, target, noise)
+
+    found = [needed(share) for share in shares]
+    best = int(np.argmin(found))
+    low, high = math.log(shares[max(best - 1, 0)]), math.log(shares[min(best + 1, len(shares) - 1)])
+    for _ in range(12):
+        left, right = low + (high - low) / 3, high - (high - low) / 3
+        if needed(math.exp(left)) <= needed(math.exp(right)):
+            high = right
+        else:
+            low = left
+    return min(needed(math.exp((low + high) / 2)), found[best])
+
+
+def _steps_to(cells: Cells, batch_size: float, step: float, target: float, noise: float) -> float:
+    """The number of steps until the risk reaches the target, to a thousandth; inf if never."""
+    if FixedPoint(cells, batch_size, 0.0).limit(step, noise)[0] >= target:
+        return math.inf
+    modes = FreshSamples(cells.closest(), batch_size, step, noise)
+    low, high = 0.0, 1e12
+    # Risks on a grid between two numbers of steps; the first below the target narrows it down.
+    while high > low * (1 + 1e-3) and high > low + 1e-3:
+        grid = np.linspace(low, high, 33) if low else np.concatenate([[0.0], np.geomspace(1e-2, high, 64)])
+        below = np.flatnonzero(modes.risk(grid) <= target)
+        if not below.size:
+            return math.inf
+        low, high = float(grid[below[0] - 1]), float(grid[below[0]])
+    return (low + high) / 2
 
 
 def reuse() -> Table:

@@ -112,7 +112,9 @@ def price_of_batches():
             largest = min(1.0, asymptotics.critical_alpha(aspect, batches))
             alphas = np.linspace(0.05, largest, 10 if batches > 2 else 40)
             full = aspect / (1 - aspect)
-            price = [asymptotics.risk(aspect, alpha, batches, math.inf).total - full for alpha in alphas]
+            price = [
+                asymptotics.learning_curve(aspect, alpha, batches).limit().total - full for alpha in alphas
+            ]
             leading = (batches - 1) / (4 * batches**2) * aspect**2 * alphas**2
             label = f"{name(batches)}, p/n = {aspect:g}"
             ax.plot(
@@ -141,7 +143,9 @@ def _price_of_others(ax):
             largest = min(1.0, asymptotics.critical_alpha(aspect, batches, sigma))
             alphas = np.linspace(0.05, 0.85 * largest, 9)
             full = aspect / (1 - aspect)
-            risks = [asymptotics.risk(aspect, a, batches, math.inf, covariance=sigma).total for a in alphas]
+            risks = [
+                asymptotics.learning_curve(aspect, a, batches, covariance=sigma).limit().total for a in alphas
+            ]
             leading = (batches - 1) / (4 * batches**2) * (aspect * alphas) ** 2 * (sigma**2).mean()
             ax.plot(
                 alphas,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from benchmarks.scaling_laws import exact_risk, least_risk
 
-from reshuffle.asymptotics import PowerLaw, compute_frontier, critical_batch_size, one_pass
+from reshuffle.asymptotics import PowerLaw, compute_frontier
 
 
 @pytest.mark.parametrize(
@@ -20,20 +20,3 @@ def test_the_frontier_is_within_its_error_of_the_best_of_all_sizes(laws, step, b
         # The size is whole, and has this risk.
         steps = int(budget // (batch_size * size))
         assert abs(exact_risk(laws, int(size), batch_size, step, steps) - risk) <= error
-
-
-@pytest.mark.slow
-def test_the_critical_batch_is_within_its_error_of_a_finer_search():
-    spectrum, source = PowerLaw(1.5, 200), PowerLaw(0.5, 200)
-    found = critical_batch_size(spectrum, source, 0.3, batch_size=[4])
-    assert found.error_kind == "estimate"
-    assert 0 < found.error < 0.05 * found.critical
-
-    def risk(step, steps):
-        return float(one_pass(spectrum, source, 4, step, steps, cells=256).risk)
-
-    # With its own step: the exact number of steps to the target lies within the error.
-    steps, error = float(found.steps[0]), float(found.steps_error[0])
-    assert 0 < error < 0.05 * steps
-    assert risk(found.step[0], int(np.ceil(steps + error))) <= 0.3
-    assert risk(found.step[0], int(np.floor(steps - error))) >= 0.3

@@ -162,6 +162,7 @@ def test_the_units_of_several_targets_do_not_matter(capsys):
     assert intervals[0] == pytest.approx(intervals[1])
     assert other["recommendation"] == pytest.approx(plain["recommendation"])
     np.testing.assert_allclose(np.array(other["coefficients"]) / plain["coefficients"], [[1.0, 1000.0]] * 5)
+    np.testing.assert_allclose(np.array(other["intercept"]) / plain["intercept"], [1.0, 1000.0])
     ratio = np.array(other["test_error_of_targets"]) / plain["test_error_of_targets"]
     np.testing.assert_allclose(ratio, [1.0, 1e6])
     words = " ".join(shown(capsys, both).split())

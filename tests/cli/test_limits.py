@@ -69,7 +69,7 @@ def test_best_tells_what_the_library_finds(capsys):
 )
 def test_a_covariance_by_name_is_that_of_the_library(capsys, text, sigma):
     (curve,) = answer(capsys, f"{SETTING} --alpha 0.5 --batches 2 --epochs 20 --covariance {text}")["curves"]
-    expected = asymptotics.risk(0.5, 0.5, 2, curve["epochs"], noise=0.5, covariance=sigma)
+    expected = asymptotics.learning_curve(0.5, 0.5, 2, noise=0.5, covariance=sigma).risk(curve["epochs"])
     np.testing.assert_allclose(curve["risk"]["total"], expected.total, rtol=1e-9)
 
 

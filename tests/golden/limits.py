@@ -18,7 +18,9 @@ def _near(value: object) -> Answer:
 
 
 def _curve(aspect: float, alpha: float, batches: int, covariance: object = None) -> Answer:
-    found = asymptotics.risk(aspect, alpha, batches, [1, 5, 50], noise=0.7, covariance=covariance)
+    found = asymptotics.learning_curve(aspect, alpha, batches, noise=0.7, covariance=covariance).risk(
+        [1, 5, 50]
+    )
     return _near(found.total)
 
 

@@ -179,7 +179,8 @@ def test_appendix_C_a_smaller_linearization_gives_the_same_law():
 def test_theorem_price_of_batches(batches):
     for aspect in (0.25, 0.6):
         prices = [
-            (asymptotics.risk(aspect, alpha, batches, math.inf).total - aspect / (1 - aspect)) / alpha**2
+            (asymptotics.learning_curve(aspect, alpha, batches).limit().total - aspect / (1 - aspect))
+            / alpha**2
             for alpha in (0.02, 0.01)
         ]
         extrapolated = 2 * prices[1] - prices[0]

@@ -311,6 +311,7 @@ def test_numbers_of_any_size_are_written_as_people_write_them():
         assert [len(table.splitlines()) for table in tables] == [4, 4]
         text = "\n".join([repr(plan), *tables])
         assert text.startswith("train with batches of ")
+        assert "test_error=" in repr(plan.best)
         assert "least squares" in text
         assert not re.search(r"e\+0[0-5]", text), text
         value, error = re.search(r"by leaving out each of 24 rows, (\S+) ± (\S+) ", text).groups()
@@ -325,7 +326,7 @@ def test_numbers_of_any_size_are_written_as_people_write_them():
 
 def test_batch_sizes_fit_the_data_and_the_mean_of_many_runs_has_no_spread():
     for rows, sizes, expected in ((24, None, [16, 24]), (10, None, [10]), (24, [8, 1024], [8, 24])):
-        plan = rs.plan(X[:rows], Y[:rows], batch_sizes=sizes, epochs=5, verify=False, of_run=False)
+        plan = rs.plan(X[:rows], Y[:rows], batch_sizes=sizes, epochs=5, of_run=False)
         assert plan.batch_sizes.tolist() == expected
         assert not plan.spreads.any()
         assert plan.best.spread == 0

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.datasets import load_wine
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
@@ -50,15 +50,6 @@ def test_it_is_the_regressor_of_its_targets():
     told = model.run_.leave_one_out(7, centred=True)
     assert told.confusion.shape == (3, 3)
     assert abs(model.score(X, NAMES) - told.accuracy_of_mean) < 0.05
-
-
-def test_a_single_run_is_one_that_is_trained():
-    model = MiniBatchClassifier(batch_size=16, learning_rate=0.3, epochs=3, single_run=True, random_state=1)
-    others = MiniBatchClassifier(batch_size=16, learning_rate=0.3, epochs=3)
-    one, two = (model.set_params(random_state=seed).fit(X, y).coef_ for seed in (1, 2))
-    mean = others.fit(X, y).coef_
-    assert np.abs(one - two).max() > 0.01
-    assert np.abs(one - mean).max() > 0.01
 
 
 def test_a_search_takes_the_highest_accuracy_on_left_out_rows():
@@ -137,14 +128,3 @@ def test_no_miss_among_few_rows_is_no_certainty():
     # Six of six are right with a probability of 5% if each is right with 0.61.
     assert 0.5 < search.interval_[0] < 0.65
     assert search.interval_[1] == pytest.approx(1)
-
-
-def test_rare_classes_are_found_where_weights_balance_them():
-    data, labels = load_breast_cancer(return_X_y=True)
-    rare = np.concatenate([np.flatnonzero(labels == 0)[:15], np.flatnonzero(labels == 1)])
-    data, labels = data[rare], labels[rare]
-    found = {
-        weight: MiniBatchClassifier(standardize=True, class_weight=weight).fit(data, labels).predict(data)
-        for weight in (None, "balanced")
-    }
-    assert (found["balanced"][:15] == 0).sum() > (found[None][:15] == 0).sum()

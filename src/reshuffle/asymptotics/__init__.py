@@ -1,7 +1,7 @@
 """Answers with no data at all: spectra, learning curves and thresholds as n grows, p fixed or p/n -> aspect.
 
 >>> from reshuffle import asymptotics
->>> asymptotics.risk(aspect=0.25, alpha=0.4, batches=2, epochs=[1, 10, 100]).total.round(4)
+>>> asymptotics.learning_curve(aspect=0.25, alpha=0.4, batches=2).risk([1, 10, 100]).total.round(4)
 array([0.468 , 0.2833, 0.334 ])
 """
 
@@ -22,11 +22,9 @@ from reshuffle.asymptotics.learning_curve import (
     LimitingRisk,
     SpectralStability,
     learning_curve,
-    risk,
 )
-from reshuffle.asymptotics.one_pass import OnePass, one_pass
+from reshuffle.asymptotics.one_pass import Frontier, OnePass, compute_frontier, one_pass
 from reshuffle.asymptotics.replacement import ReplacementCurve, ReplacementStability, replacement_curve
-from reshuffle.asymptotics.scaling import CriticalBatch, Frontier, compute_frontier, critical_batch_size
 from reshuffle.asymptotics.shrinkage import Shrinkage, shrinkage
 from reshuffle.asymptotics.spectra import PowerLaw, toeplitz
 from reshuffle.asymptotics.two_batch_law import TwoBatchLaw
@@ -39,7 +37,6 @@ __all__ = [
     "BatchLaw",
     "BestRecipe",
     "BestRecipes",
-    "CriticalBatch",
     "EpochLaw",
     "Frontier",
     "FullBatchLaw",
@@ -57,11 +54,9 @@ __all__ = [
     "best_recipe",
     "compute_frontier",
     "critical_alpha",
-    "critical_batch_size",
     "learning_curve",
     "one_pass",
     "replacement_curve",
-    "risk",
     "shrinkage",
     "toeplitz",
 ]

@@ -11,10 +11,10 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics import spectra
 from reshuffle.asymptotics.batch_system import BatchSystem, State
-from reshuffle.asymptotics.edges import contracted, intervals, leaving_alpha, outer_ends
+from reshuffle.asymptotics.edges import contracted, leaving_alpha, outer_ends
 from reshuffle.asymptotics.epoch_law import EpochLaw
-from reshuffle.asymptotics.interval_series import Intervals
-from reshuffle.asymptotics.spectra import IDENTITY, Covariance, Population, population
+from reshuffle.asymptotics.interval_series import IntervalSeries
+from reshuffle.asymptotics.spectra import IDENTITY, Covariance, population
 from reshuffle.asymptotics.two_batch_law import TwoBatchLaw
 from reshuffle.errors import BudgetError
 from reshuffle.free.checks import Complex, ConvergenceError, Real
@@ -38,11 +38,9 @@ _VISIT, _VISIT_PER_ENTRY, _VISIT_PER_PRODUCT = 3e-5, 6e-8, 2e-9
 _VISITS, _VISITS_OF_ENDS = 30, 2_000
 """Evaluations that a point off the axis takes, and as many as the search for both ends of the spectrum costs."""
 _SHARE = 0.4
-"""Share of the expected cost of single points, and of the budget, that series around intervals may cost."""
+"""Share of the expected cost of single points, and of the budget, that a series around the spectrum may cost."""
 _POINTWISE = 20
 """Unknowns, those of four batches, up to which single points on the axis are solved one by one, to all digits."""
-_LOOKING = 4
-"""Largest number of batches in the search for gaps, in place of more."""
 _CHUNK = 4_000_000
 """Numbers that the Jacobians of the points solved together may hold."""
 
@@ -53,16 +51,7 @@ class BatchLaw(EpochLaw):
     Z is the symmetrised product of B free Marchenko-Pastur variables (ratio B aspect, variance alpha/B), with
     Sigma^(1/2) on both sides of each; `reshuffle.free` follows its fixed point, in the form of `BatchSystem`.
 
-    Parameters
-    ----------
-    aspect, alpha : float > 0
-    batches : int >= 1
-    covariance : None, free.Discrete or (m,)
-        The spectrum of Sigma.
-    budget : float > 0
-        Seconds of one core, estimated, that finding the support may cost; a BudgetError says so beforehand.
-    source : (m,), optional
-        The share of the squared signal along each of the eigenvalues of `covariance`; it does not change the law.
+    Its aspect, alpha, batches, covariance, budget and source are those of `batch_spectrum`.
 
     >>> law = BatchLaw(aspect=0.25, alpha=0.4, batches=4)
     >>> [(round(low, 6), round(high, 6)) for low, high in law.support]
@@ -82,15 +71,6 @@ class BatchLaw(EpochLaw):
         self.batches = spectra.batches(batches)
         self.population = population(covariance, source)
         self.budget = _arrays.positive("budget", budget, "seconds of one core")
-
-    @classmethod
-    def of(
-        cls, aspect: float, alpha: float, batches: int, spectrum: Population, budget: float = BUDGET
-    ) -> "BatchLaw":
-        """The law for a Sigma that has been checked before."""
-        law = cls(aspect, alpha, batches, budget=budget)
-        law.population = spectrum
-        return law
 
     @cached_property
     def effort(self) -> Effort:
@@ -131,11 +111,6 @@ class BatchLaw(EpochLaw):
         spectrum = self.population
         return BatchSystem(self.aspect, self.alpha, self.batches, spectrum.eigenvalues, spectrum.weights)
 
-    @cached_property
-    def frozen(self) -> tuple[float, float]:
-        """The masses of law and signal at zero."""
-        return self.population.frozen(self.aspect)
-
     def _transforms(self, z: Complex) -> Complex:
         """The Cauchy transforms of law, signal and noise, (3, points); nan where a point could not be solved."""
         if self._series is not None:
@@ -146,24 +121,15 @@ class BatchLaw(EpochLaw):
         return np.asarray(np.diagonal(found.value, axis1=1, axis2=2).T / unit)
 
     @cached_property
-    def _series(self) -> Intervals | None:
-        """Series of the transforms around the spectrum's intervals, where single points on the axis cost much."""
-        if self.system.unknowns <= _POINTWISE:
+    def _series(self) -> IntervalSeries | None:
+        """Series of the transforms around a spectrum without gaps, where single points on the axis cost much."""
+        if self.system.unknowns <= _POINTWISE or self.ends[0] < 0 < self.ends[1]:
             return None
-        low, high = self.ends
-        if low < 0 < high:
-            return None
-        support = ((low, high),) if low == 0 or self.population.is_isotropic else self._between(low, high)
         try:
             with self.effort.question(_SHARE * min(self.budget, self._expected * self.effort.step)):
-                return Intervals.around(self._at_once, support, np.array([*self.frozen, 0.0]))
+                return IntervalSeries.around(self._at_once, *self.ends, np.array([*self.frozen, 0.0]))
         except BudgetError:
             return None
-
-    def _between(self, low: float, high: float) -> tuple[tuple[float, float], ...]:
-        """The intervals between the ends; fewer batches have their gaps nearly where these have them."""
-        few = BatchLaw.of(self.aspect, self.alpha, min(self.batches, _LOOKING), self.population)
-        return intervals(self.system, few.system, low, high)
 
     @property
     def _expected(self) -> float:
@@ -269,8 +235,7 @@ class BatchLaw(EpochLaw):
     def _structure(self) -> tuple[tuple[tuple[float, float], ...], Measure]:
         """The support and the law on it, by searches on finer and finer grids until no mass is missing."""
         if self._series is not None:
-            support = tuple((piece.low, piece.high) for piece in self._series.pieces)
-            return support, self._measure_on(support)
+            return (self.ends,), self._measure_on((self.ends,))
         with self.effort.question(self.budget):
             self.effort.expect(self._expected)
             return self._found()
@@ -295,7 +260,11 @@ class BatchLaw(EpochLaw):
 
     def _sampled_eigenvalues(self) -> FloatArray:
         """The nonzero eigenvalues of alpha Z for a sampled X; eight batches stand for more."""
-        spectra.sampled(self.aspect)
+        if not 1e-4 <= self.aspect <= 1e4:
+            raise ValueError(
+                f"aspect must lie between 0.0001 and 10000 for the support of this law, but it is {self.aspect:g};"
+                " ask for density(t) at chosen points, or for shrinkage, which is the limit p/n -> 0."
+            )
         batches = min(self.batches, 8)
         n = max(4 * batches, round(math.sqrt(_ENTRIES / self.aspect)))
         p = max(8, round(self.aspect * n))
@@ -324,10 +293,6 @@ class FullBatchLaw(EpochLaw):
     Its density is ((x_+ - x)(x - x_-))^(1/2) / (2 pi alpha aspect x) between x_-+ = alpha (1 -+ aspect^(1/2))^2,
     with an atom 1 - 1/aspect at zero when aspect > 1. The noise is M = W, so its transform is (z G - 1) / alpha.
 
-    Parameters
-    ----------
-    aspect, alpha : float > 0
-
     >>> FullBatchLaw(aspect=4.0, alpha=0.5).support, FullBatchLaw(aspect=4.0, alpha=0.5).atoms
     (((0.5, 4.5),), ((0.0, 0.75),))
     """
@@ -342,11 +307,6 @@ class FullBatchLaw(EpochLaw):
     def marchenko_pastur(self) -> MarchenkoPastur:
         """The law as a variable of `reshuffle.free`."""
         return MarchenkoPastur(self.aspect, self.alpha)
-
-    @property
-    def frozen(self) -> tuple[float, float]:
-        """The masses of law and signal at zero."""
-        return IDENTITY.frozen(self.aspect)
 
     @property
     def support(self) -> tuple[tuple[float, float], ...]:
@@ -386,9 +346,9 @@ def batch_spectrum(
     covariance : None, free.Discrete or (m,)
         The spectrum of Sigma: the identity by default, a discrete law, or eigenvalues of equal shares.
     budget : float > 0
-        Seconds of one core that finding the support may cost, as estimated beforehand; see `BatchLaw`.
+        Seconds of one core, estimated, that finding the support may cost; a BudgetError says so beforehand.
     source : (m,), optional
-        Where the signal lies, which learning curves ask for; see `learning_curve`.
+        The share of the squared signal along each eigenvalue, for learning curves; it does not change the law.
 
     Returns
     -------
@@ -399,14 +359,16 @@ def batch_spectrum(
     >>> law.atoms[0][1].__round__(6), [(round(low, 6), round(high, 6)) for low, high in law.support]
     (0.333333, [(0.011047, 0.782981)])
     """
-    spectra.aspect(aspect), spectra.alpha(alpha)
-    number = spectra.batches(batches)
-    if population(covariance, source).is_identity:
-        if number == 1:
-            return FullBatchLaw(aspect, alpha)
-        if number == 2 and TwoBatchLaw.serves(aspect, alpha):
-            return TwoBatchLaw(aspect, alpha)
-    return BatchLaw(aspect, alpha, number, covariance, budget, source)
+    number, spectrum = spectra.batches(batches), population(covariance, source)
+    if spectrum.is_identity and number == 1:
+        return FullBatchLaw(aspect, alpha)
+    if (
+        spectrum.is_identity
+        and number == 2
+        and TwoBatchLaw.serves(spectra.aspect(aspect), spectra.alpha(alpha))
+    ):
+        return TwoBatchLaw(aspect, alpha)
+    return BatchLaw(aspect, alpha, number, spectrum, budget)
 
 
 _MOST_BATCHES = 20
@@ -452,7 +414,7 @@ def critical_alpha(aspect: float, batches: int, covariance: Covariance = None) -
     if not spectrum.is_identity:
         unit = full_batch / (2 * float(spectrum.eigenvalues.max()))
         # The law of alpha W is that of W in other units.
-        full_batch = 2 * unit / BatchLaw.of(ratio, unit, 1, spectrum).ends[1]
+        full_batch = 2 * unit / BatchLaw(ratio, unit, 1, spectrum).ends[1]
     if number == 1:
         return full_batch
     # What Sigma does not see leaves the rest of the spectrum as it is.

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.free.checks import Complex
@@ -103,7 +104,7 @@ class SubsetSymmetry:
 
 
 _SMALL_MATRIX = 20_000
-"""Numbers, those of eight batches, up to which a matrix times vectors is faster than two terms by index."""
+"""Numbers, those of eight batches, up to which a full matrix is faster than a sparse one."""
 
 Blocks = list[Any]
 """One matrix for each type, (..., sizes, sizes)."""
@@ -129,45 +130,18 @@ def _consecutive(lengths: Sequence[int]) -> list[slice]:
     ]
 
 
-@dataclass(frozen=True, eq=False)
-class TwoTerms:
-    """A linear map whose matrix has at most two entries in a row: each type meets two others.
+def _linear_map(rows: IntArray, columns: IntArray, values: FloatArray, shape: tuple[int, int]) -> Any:
+    """The transposed matrix of a map between entries: of B^6 numbers in all, at most two in a row are not zero."""
+    matrix = scipy.sparse.csr_array((values, (columns, rows)), shape=shape[::-1])
+    return matrix.toarray() + 0j if shape[0] * shape[1] <= _SMALL_MATRIX else matrix
 
-    `sources` and `factors` are (2, rows). The full matrix holds B^6 numbers, and these are B^3.
-    """
 
-    sources: IntArray
-    factors: FloatArray
-    columns: int
-
-    @classmethod
-    def of(cls, rows: IntArray, columns: IntArray, values: FloatArray, shape: tuple[int, int]) -> "TwoTerms":
-        """The map whose matrix of this shape has these entries."""
-        count, width = shape
-        order = np.argsort(rows, kind="stable")
-        rows = rows[order]
-        term = np.arange(len(rows)) - np.searchsorted(rows, rows)
-        sources, factors = np.zeros((2, count), dtype=np.intp), np.zeros((2, count))
-        sources[term, rows], factors[term, rows] = columns[order], values[order]
-        return cls(sources, factors, width)
-
-    @cached_property
-    def _matrix(self) -> Complex | None:
-        """The matrix, transposed, where it is so small that one product is faster than indexing."""
-        rows = np.arange(len(self.factors[0]))
-        if len(rows) * self.columns > _SMALL_MATRIX:
-            return None
-        matrix = np.zeros((self.columns, len(rows)), dtype=complex)
-        for source, factor in zip(self.sources, self.factors, strict=True):
-            np.add.at(matrix, (source, rows), factor)
-        return matrix
-
-    def apply(self, vectors: Any) -> Any:
-        """The images (..., rows) of vectors (..., columns)."""
-        if self._matrix is not None:
-            return vectors @ self._matrix
-        first, second = (vectors.take(source, axis=-1) for source in self.sources)
-        return self.factors[0] * first + self.factors[1] * second
+def _apply(matrix: Any, vectors: Any) -> Any:
+    """The images (..., rows) of vectors (..., columns)."""
+    if isinstance(matrix, np.ndarray):
+        return vectors @ matrix
+    flat = vectors.reshape(-1, vectors.shape[-1]) @ matrix
+    return flat.reshape(*vectors.shape[:-1], matrix.shape[1])
 
 
 class SymmetricBlocks:
@@ -192,15 +166,15 @@ class SymmetricBlocks:
 
     def spread(self, inner: Sequence[Any]) -> Blocks:
         """Sum over b of a matrix on the subsets without b, in the outer types."""
-        return self._outer_blocks(self._spreading.apply(_flat(inner)))
+        return self._outer_blocks(_apply(self._spreading, _flat(inner)))
 
     def spread_unknowns(self, unknowns: Complex) -> Blocks:
         """The sum over b of H_b, from vectors (..., unknowns)."""
-        return self._outer_blocks(self._spreading_unknowns.apply(unknowns))
+        return self._outer_blocks(_apply(self._spreading_unknowns, unknowns))
 
     def restrict(self, outer: Sequence[Any]) -> Blocks:
         """A matrix on all subsets, seen from those without a given batch, in the inner types."""
-        flat = self._restricting.apply(_flat(outer))
+        flat = _apply(self._restricting, _flat(outer))
         return [
             flat[..., entries].reshape(*flat.shape[:-1], *index.shape)
             for entries, index in zip(self._inner_entries, self.indices, strict=True)
@@ -222,21 +196,22 @@ class SymmetricBlocks:
         return _consecutive([index.size for index in self.indices])
 
     @cached_property
-    def _spreading(self) -> "TwoTerms":
+    def _spreading(self) -> Any:
         """Entries of all outer blocks as sums over those of inner ones."""
         inner, outer, _, factors = self._pairs
-        return TwoTerms.of(outer, inner, factors, (self._outer_entries[-1].stop, self.entries))
+        return _linear_map(outer, inner, factors, (self._outer_entries[-1].stop, self.entries))
 
     @cached_property
-    def _spreading_unknowns(self) -> "TwoTerms":
-        entries = self._spreading
-        return TwoTerms(self.unknown_of_entry[entries.sources], entries.factors, self.unknowns)
+    def _spreading_unknowns(self) -> Any:
+        inner, outer, _, factors = self._pairs
+        columns = self.unknown_of_entry[inner]
+        return _linear_map(outer, columns, factors, (self._outer_entries[-1].stop, self.unknowns))
 
     @cached_property
-    def _restricting(self) -> "TwoTerms":
+    def _restricting(self) -> Any:
         """Entries of all inner blocks as sums over those of outer ones."""
         inner, outer, factors, _ = self._pairs
-        return TwoTerms.of(inner, outer, factors, (self.entries, self._outer_entries[-1].stop))
+        return _linear_map(inner, outer, factors, (self.entries, self._outer_entries[-1].stop))
 
     @cached_property
     def _pairs(self) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
@@ -378,16 +353,8 @@ class BatchSystem(SymmetricBlocks):
     F(S) is I, and the vector u of these takes the place of the empty set, divided by the root of `unit`, the size
     of the spectrum. Its row of the pencil then holds z / unit and what is of first order in the w_b, with all
     digits however small the step is, or z near a hard edge. Only where the products themselves are small, and the
-    spectrum is narrow and near one, they stay as they are.
-
-    Parameters
-    ----------
-    aspect, alpha : float
-    batches : int
-    eigenvalues, weights : (m,)
-        The spectrum of Sigma.
-    plain : bool
-        True if neither the unit nor the basis may depend on alpha, which `set_alpha` then changes.
+    spectrum is narrow and near one, they stay as they are. In a `plain` system neither the unit nor the basis
+    depends on alpha, which `set_alpha` then changes.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """The best step and stopping time of mini-batch descent in the proportional limit."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,11 +13,10 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.asymptotics import spectra
-from reshuffle.asymptotics.epoch_law import EpochLaw
+from reshuffle.asymptotics.batch_law import batch_spectrum
 from reshuffle.asymptotics.learning_curve import contour_curve
 from reshuffle.asymptotics.optimum import BestRidge, BestTime, Flow, Setting, bayes_risk, best_ridge
 from reshuffle.asymptotics.spectra import Covariance
-from reshuffle.asymptotics.two_batch_law import TwoBatchLaw
 from reshuffle.free.progress import working
 
 _NODES = 20
@@ -31,22 +30,6 @@ _APART, _TRIED = 0.05, 3
 _NEARBY = 0.01
 """Relative distance of the steps by which the best one is judged."""
 _ROUNDS = 4
-
-
-class Parts(NamedTuple):
-    """Bias and variance (m, k) at signal and noise one, for steps `alphas` (m,) after `epochs` (k,).
-
-    The bias has the cross term and what is frozen.
-    """
-
-    alphas: FloatArray
-    epochs: FloatArray
-    bias: FloatArray
-    variance: FloatArray
-
-    def risk(self, signal: float, noise: float) -> FloatArray:
-        """The risk, (m, k)."""
-        return signal**2 * self.bias + noise**2 * self.variance
 
 
 class Found(NamedTuple):
@@ -66,23 +49,20 @@ class FewEpochs:
     batches: int
     epochs: FloatArray
 
-    def _law(self, alpha: float) -> EpochLaw:
+    def risks(self, alphas: FloatArray) -> FloatArray:
+        """The risk (m, k) for each of the steps (m,), after each number of epochs."""
         setting = self.setting
-        if self.batches == 2 and setting.population.is_identity and TwoBatchLaw.serves(setting.aspect, alpha):
-            return TwoBatchLaw(setting.aspect, alpha)
-        return setting.law(self.batches, alpha)
-
-    def parts(self, alphas: FloatArray) -> Parts:
-        """Bias and variance for each of the steps (m,)."""
-        found = [contour_curve(self._law(float(alpha))).converging_parts(self.epochs) for alpha in alphas]
+        laws = [
+            batch_spectrum(setting.aspect, float(alpha), self.batches, setting.population) for alpha in alphas
+        ]
+        found = [contour_curve(law).converging_parts(self.epochs) for law in laws]
         bias, variance = np.array(found).transpose(1, 0, 2)
-        return Parts(alphas, self.epochs, bias, variance)
+        return np.asarray(setting.signal**2 * bias + setting.noise**2 * variance)
 
     def best(self, low: float, high: float) -> Found:
         """The best step between two, refined wherever the curves through the others have their minimum."""
         logarithms = (math.log(low) + math.log(high)) / 2 + (math.log(high) - math.log(low)) / 2 * _chebyshev
-        parts = self.parts(np.exp(logarithms))
-        promising = interpolated(parts, self.setting.signal, self.setting.noise)
+        promising = interpolated(logarithms, self.risks(np.exp(logarithms)))
         # Curves of different epochs may be equally low at steps far apart.
         alphas: list[float] = []
         for alpha, _ in promising:
@@ -94,8 +74,8 @@ class FewEpochs:
         """Parabolas through three steps in the logarithm, until they no longer move."""
         spread = _NEARBY
         for _ in range(_ROUNDS):
-            near = self.parts(alpha * np.exp(spread * np.array([-1.0, 0.0, 1.0])))
-            risks = near.risk(self.setting.signal, self.setting.noise)
+            near = alpha * np.exp(spread * np.array([-1.0, 0.0, 1.0]))
+            risks = self.risks(near)
             column = int(np.unravel_index(risks.argmin(), risks.shape)[1])
             left, middle, right = risks[:, column]
             bend, slope = left - 2 * middle + right, (right - left) / 2
@@ -106,23 +86,20 @@ class FewEpochs:
         best = int(risks[:, column].argmin())
         # What the parabola has to gain, and what its cubic neighbour could.
         gain = slope**2 / (2 * bend) + spread**2 * bend if bend > 0 else abs(slope)
-        return Found(
-            float(near.alphas[best]), float(self.epochs[column]), float(risks[best, column]), float(gain)
-        )
+        return Found(float(near[best]), float(self.epochs[column]), float(risks[best, column]), float(gain))
 
 
 _chebyshev = -np.cos((np.arange(_NODES) + 0.5) * math.pi / _NODES)
 
 
-def interpolated(parts: Parts, signal: float, noise: float) -> list[tuple[float, float]]:
-    """The best step of each number of epochs and the risk there, best first, from neighbours in log alpha.
+def interpolated(logarithms: FloatArray, risks: FloatArray) -> list[tuple[float, float]]:
+    """The best step of each number of epochs and the risk there, best first, from risks (m, k) at log alpha (m,).
 
     A large step explodes within few epochs, so that no polynomial goes through all of them: each curve is a
     spline around its smallest value, where it is flat.
     """
-    logarithms = np.log(parts.alphas)
     with np.errstate(divide="ignore"):
-        values = np.log(parts.risk(signal, noise))
+        values = np.log(risks)
     found = []
     for curve in np.where(np.isfinite(values), values, np.inf).T:
         place = int(curve.argmin())
@@ -202,32 +179,13 @@ class BestRecipe:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class BestRecipes(Sequence[BestRecipe]):
-    """The best recipe of each of several numbers of batches, in the order of the request.
+class BestRecipes(tuple[BestRecipe, ...]):
+    """The best recipe of each of several numbers of batches, in the order requested: a tuple of an iterable."""
 
-    Attributes
-    ----------
-    recipes : tuple of BestRecipe
-    """
-
-    recipes: tuple[BestRecipe, ...]
-
-    def __len__(self) -> int:
-        return len(self.recipes)
-
-    @overload
-    def __getitem__(self, index: int) -> BestRecipe: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[BestRecipe]: ...
-    def __getitem__(self, index: int | slice) -> BestRecipe | Sequence[BestRecipe]:
-        return self.recipes[index]
-
-    def __iter__(self) -> Iterator[BestRecipe]:
-        return iter(self.recipes)
+    __slots__ = ()
 
     def _column(self, name: str) -> FloatArray:
-        return np.array([getattr(recipe, name) for recipe in self.recipes], dtype=float)
+        return np.array([getattr(recipe, name) for recipe in self], dtype=float)
 
     @property
     def batches(self) -> FloatArray:
@@ -256,8 +214,8 @@ class BestRecipes(Sequence[BestRecipe]):
 
     def __repr__(self) -> str:
         lines = ["BestRecipes(", "  batches      alpha   epochs        risk"]
-        lines += [f"  {r.batches:7d} {r.alpha:10.5g} {r.epochs:8g} {r.risk:11.6g}" for r in self.recipes]
-        one = self.recipes[0]
+        lines += [f"  {r.batches:7d} {r.alpha:10.5g} {r.epochs:8g} {r.risk:11.6g}" for r in self]
+        one = self[0]
         rest = f"  flow {one.flow.risk:.6g}, averaged flow {one.averaged_flow.risk:.6g}"
         return "\n".join([*lines, f"{rest}, best ridge {one.ridge.risk:.6g}, Bayes {one.bayes:.6g})"])
 
@@ -313,21 +271,13 @@ def best_recipe(
     if not counts:
         raise ValueError("batches must be a whole number >= 1, or several, but there is none.")
     flow = Flow(setting)
-    others = (flow.best, flow.best_average, best_ridge(setting), bayes_risk(setting))
+    others = best_ridge(setting), bayes_risk(setting)
     recipes = tuple(_recipe(flow, count, budget, *others) for count in counts)
     return BestRecipes(recipes) if several else recipes[0]
 
 
-def _recipe(
-    flow: Flow,
-    batches: int,
-    budget: int | None,
-    best_flow: BestTime,
-    average: BestTime,
-    ridge: BestRidge,
-    bayes: float,
-) -> BestRecipe:
-    setting = flow.setting
+def _recipe(flow: Flow, batches: int, budget: int | None, ridge: BestRidge, bayes: float) -> BestRecipe:
+    setting, best_flow = flow.setting, flow.best
     found = _searched(flow, batches, _FEW if budget is None else budget)
     if budget is None and best_flow.risk <= found.risk:
         found = Found(0.0, math.inf, best_flow.risk, 0.0)
@@ -335,7 +285,7 @@ def _recipe(
     if untouched <= found.risk:
         found = Found(0.0, 0.0, untouched, 0.0)
     time = best_flow.time if math.isinf(found.epochs) else found.alpha * found.epochs
-    return BestRecipe(batches, *found, time, flow.slope / batches, best_flow, average, ridge, bayes)
+    return BestRecipe(batches, *found, time, flow.slope / batches, best_flow, flow.best_average, ridge, bayes)
 
 
 def _searched(flow: Flow, batches: int, budget: int) -> Found:

@@ -119,16 +119,6 @@ _ENTRIES = 3_000_000
 """Numbers that the linear systems solved together may hold."""
 
 
-class PairTables(NamedTuple):
-    """tau(R Sigma R' M) and tau(R Sigma R' S), both (n, 2n), M the noise and S the squared signal.
-
-    R = (z - alpha Z)^-1 is taken at the n points of the upper half of a contour, and R' at all of it.
-    """
-
-    noise: Complex
-    signal: Complex
-
-
 @dataclass(frozen=True, eq=False)
 class TwoResolvents:
     """The pair transforms tau((z - alpha Z)^-1 Sigma (z' - alpha Z)^-1 Q), Q the noise or the signal.
@@ -143,8 +133,8 @@ class TwoResolvents:
     state: State
     source: FloatArray
 
-    def tables(self) -> PairTables:
-        """Both transforms at all pairs; they do not change when the two points are exchanged."""
+    def tables(self) -> tuple[Complex, Complex]:
+        """The transforms of noise and signal, (n, 2n) each: z at the n points, z' at these and their conjugates."""
         count = len(self.state.image)
         noise, signal = np.zeros((2, count, 2 * count), dtype=complex)
         parts = list(self._parts())
@@ -156,7 +146,7 @@ class TwoResolvents:
                 lower = columns >= count
                 table[columns[~lower], row] = values[~lower]
                 table[columns[lower] - count, row + count] = values[lower].conj()
-        return PairTables(noise, signal)
+        return noise, signal
 
     def _parts(self) -> Iterator[tuple[int, IntArray]]:
         """A row each, and as many of the columns from its own on as are worked on together."""
@@ -330,7 +320,8 @@ class SpectralRisk:
         return self.law.ends[0] < 0 if self.holds_zero is None else self.holds_zero
 
     @cached_property
-    def _tables(self) -> PairTables:
+    def _tables(self) -> tuple[Complex, Complex]:
+        """Both transforms at the pairs of points, those around the atom included."""
         law = self.law
         assert isinstance(law, BatchLaw)
         count = len(self.points) + (0 if self._around_zero is None else len(self._around_zero.points))
@@ -354,14 +345,15 @@ class SpectralRisk:
         nothing = np.zeros(len(self.points), dtype=complex)
         if self.law.population.source_is_even:
             return Forms(self.contour.weights * self._transforms[1], none, none, nothing)
-        return Forms(nothing, *self._double(self._tables.signal), self._meeting())
+        return Forms(nothing, *self._double(self._tables[1]), self._meeting())
 
     def _meeting(self) -> Complex:
-        count, total = len(self.points), len(self._tables.signal)
+        table = self._tables[1]
+        count, total = len(self.points), len(table)
         circle = self._around_zero
         if circle is None:
             return np.zeros(count, dtype=complex)
-        upper, lower = self._tables.signal[:count, count:total], self._tables.signal[:count, total + count :]
+        upper, lower = table[:count, count:total], table[:count, total + count :]
         return np.asarray(2 * self.contour.weights * (upper @ circle.weights + lower @ circle.weights.conj()))
 
     @property
@@ -378,5 +370,5 @@ class SpectralRisk:
         if law.population.is_isotropic:
             scale = law.aspect * float(law.population.eigenvalues[0])
             return Forms(scale * self.contour.weights * self._transforms[2], none, none, nothing)
-        first, second = self._double(self._tables.noise)
+        first, second = self._double(self._tables[0])
         return Forms(nothing, law.aspect * first, law.aspect * second, nothing)

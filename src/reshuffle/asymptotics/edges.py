@@ -1,4 +1,4 @@
-"""Ends of a spectrum and of its gaps.
+"""Ends of a spectrum.
 
 Fixed points off the real axis are found by contraction; on it the real solution is followed until it turns.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from reshuffle._arrays import BoolArray, FloatArray
 from reshuffle.asymptotics.batch_system import BatchSystem, Blocks, State
 from reshuffle.free import progress
-from reshuffle.free.checks import Complex, ConvergenceError, Real
+from reshuffle.free.checks import Complex, ConvergenceError
 from reshuffle.free.solver import krylov_solve
 
 _ITERATIONS = 120
@@ -133,8 +133,6 @@ There it has many large eigenvalues and Krylov's method needs hundreds of produc
 ends of 16 batches; at alpha = 0.5 it is 4 times quicker."""
 _SHARE = 0.97
 """Share of the estimated distance that one step takes."""
-_LOOK = 0.25
-"""Height above a possible gap at which it is examined, relative to the distance to its closer side."""
 _BESIDE = 1e-6
 """Distance from an atom at zero within which a step may cross it, relative to that of the starting point."""
 
@@ -148,11 +146,6 @@ def outer_ends(
     and far away they fall like 1/z: dH/dz is about (z - e)^(-1/2) (z - a)^(-3/2), with a the other end, and the
     change of its logarithm from step to step locates e. An `atom` at zero is no end: H has no pole there.
     `high` may be known; `at_threshold` is true near a critical alpha, where the equations are ill-conditioned.
-
-    >>> import numpy as np
-    >>> low, high = outer_ends(BatchSystem(0.25, 0.4, 1, np.ones(1), np.ones(1)), atom=False)
-    >>> round(low, 12), round(high, 12)
-    (0.1, 0.9)
     """
     far = 2 * system.norm
     dense = _DENSE_AT_THRESHOLDS if at_threshold else _DENSE
@@ -173,10 +166,6 @@ def leaving_alpha(system: BatchSystem, edge: float, full_batch: float, stride: f
     The real solution at z = edge is followed in alpha instead of z, and turns where the spectrum arrives. At
     2B/lambda, lambda the largest eigenvalue of Sigma, it leaves (0, 2) with few parameters, and earlier with more.
     The system is a plain one, `full_batch` the critical alpha of full batch, `stride` the largest ratio of steps.
-
-    >>> import numpy as np
-    >>> round(leaving_alpha(BatchSystem(0.25, 1.0, 1, np.ones(1), np.ones(1), plain=True), 2.0, 8 / 9, 1.1), 12)
-    0.888888888889
     """
     begin = _BEGINNING * full_batch
     system.set_alpha(begin)
@@ -189,34 +178,6 @@ def leaving_alpha(system: BatchSystem, edge: float, full_batch: float, stride: f
     if not (settled.all() and approach.begin(unknowns.real + 0j)):
         raise ConvergenceError(f"the spectrum was not found on one side of {edge:g} at alpha = {begin:.4g}")
     return approach.end(begin / 2)
-
-
-def gap(system: BatchSystem, place: float, left: float, right: float) -> tuple[float, float] | None:
-    """The gap of the spectrum around `place`, between points `left` and `right` of the spectrum on either side.
-
-    None if there is none. Above a gap the unknowns are nearly real; what Newton's method makes of them on the axis
-    is the solution outside of the spectrum if its resolvent falls, as that of no other does.
-
-    >>> import numpy as np
-    >>> system = BatchSystem(0.02, 0.1, 1, np.array([1.0, 5.0]), np.full(2, 0.5))
-    >>> [round(end, 6) for end in gap(system, 0.25, 0.1, 0.5)], gap(system, 0.5, 0.1, 0.9)
-    ([0.119589, 0.406286], None)
-    """
-    place, left, right = (end / system.unit for end in (place, left, right))
-    height = _LOOK * min(place - left, right - place)
-    unknowns, settled = contracted(system, np.array([place + 1j * height]))
-    if not settled.all():
-        return None
-    ends = []
-    for beyond in (left, right):
-        approach = _Approach(system, place, longest=abs(beyond - place) / 4)
-        if not approach.begin(unknowns.real + 0j):
-            return None
-        end = approach.end(math.copysign(height / 4, beyond - place))
-        if not min(place, beyond) < end < max(place, beyond):
-            return None
-        ends.append(end * system.unit)
-    return ends[0], ends[1]
 
 
 def _from_outside(system: BatchSystem, start: float, other: float | None, atom: bool, dense: int) -> float:
@@ -270,16 +231,10 @@ def _falls(matrices: FloatArray) -> bool:
 
 
 class _Approach:
-    """Steps along the real axis towards the spectrum, in units of the system.
+    """Steps along the real axis from `place` towards the spectrum, in units of the system.
 
-    Parameters
-    ----------
-    system : BatchSystem
-    place : the starting point
-    other : the other end of the spectrum, from which the solution falls like a power, if nothing else is beyond
-    longest : the largest step
-    atom : True if there is an atom at zero, which may be on the way
-    dense : unknowns up to which the Jacobian is factored
+    `other` is the other end of the spectrum, from which the solution falls like a power, if nothing else is beyond;
+    an `atom` at zero may be on the way; up to `dense` unknowns the Jacobian is factored.
     """
 
     def __init__(
@@ -287,13 +242,12 @@ class _Approach:
         system: BatchSystem,
         place: float,
         other: float | None = None,
-        longest: float = math.inf,
         atom: bool = False,
         dense: int = _DENSE,
     ):
-        self.system, self.place, self.other, self.longest, self.atom = system, place, other, longest, atom
-        self.dense = dense
+        self.system, self.place, self.other, self.atom, self.dense = system, place, other, atom, dense
         self.far, self.last, self.expected, self.most = abs(place), math.inf, math.nan, _STEPS
+        self.longest = math.inf  # the largest step
         self.at: _Solved | None = None
 
     def begin(self, unknowns: Complex) -> bool:
@@ -454,57 +408,3 @@ class _AlphaApproach(_Approach):
 
     def _tangents(self, state: State) -> list[Complex]:
         return [*super()._tangents(state), self.system.alpha_tangent(state)]
-
-
-_ANGLE = 0.04
-"""Argument of the points above the axis at which gaps are searched, and their relative distance."""
-_MOST = 500
-"""The largest number of such points."""
-_DEEP = 0.7
-"""A minimum below this fraction of the lower of its two neighbouring peaks is a dip."""
-
-
-def dips(system: BatchSystem, low: float, high: float) -> list[tuple[float, float, float]]:
-    """Places where the spectrum between `low` and `high` may have a gap, and the peaks on either side.
-
-    They are lows of the density of log x, smoothed by as much as the points are above the axis.
-
-    >>> system = BatchSystem(0.02, 0.1, 1, np.array([1.0, 5.0]), np.full(2, 0.5))
-    >>> [[round(place, 2) for place in dip] for dip in dips(system, 0.08, 0.6)]
-    [[0.22, 0.1, 0.51]]
-    """
-    count = min(_MOST, max(8, math.ceil(math.log(high / low) / _ANGLE)))
-    x = np.geomspace(low, high, count)
-    z = x * np.exp(1j * _ANGLE) / system.unit
-    unknowns, _ = contracted(system, z)
-    state = system.evaluate(system.base(z, np.zeros(count)), unknowns)
-    return _lows(x, -(z * state.corner).imag)
-
-
-def _lows(x: FloatArray, height: Real) -> list[tuple[float, float, float]]:
-    """Lows of `height` (n,) that are deep, each with the highest places up to the next ones."""
-    inner = height[1:-1]
-    places = np.flatnonzero((inner < height[:-2]) & (inner <= height[2:])) + 1
-    found: list[tuple[float, float, float]] = []
-    start = 0
-    for number, place in enumerate(places):
-        last = places[number + 1] if number + 1 < len(places) else len(x)
-        left = start + int(np.argmax(height[start : place + 1]))
-        right = place + int(np.argmax(height[place:last]))
-        if height[place] < _DEEP * min(height[left], height[right]):
-            found.append((float(x[place]), float(x[left]), float(x[right])))
-            start = int(place)
-    return found
-
-
-def intervals(
-    system: BatchSystem, looking: BatchSystem, low: float, high: float
-) -> tuple[tuple[float, float], ...]:
-    """The intervals of a spectrum between its ends low > 0 and high, but for gaps too narrow to be seen.
-
-    `looking` is a cheaper system with its gaps at nearly the same places: gaps are located there, and their ends
-    computed by `system`.
-    """
-    found = [gap(system, *dip) for dip in dips(looking, low, high)]
-    ends = [low, *(end for ends in found if ends is not None for end in ends), high]
-    return tuple(zip(ends[::2], ends[1::2], strict=True))

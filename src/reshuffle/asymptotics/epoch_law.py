@@ -55,10 +55,10 @@ class EpochLaw(Law):
         """The Cauchy transforms (3, n) at points z (n,) above the axis and away from the spectrum."""
         return self._transforms(z)
 
-    @property
-    @abstractmethod
+    @cached_property
     def frozen(self) -> tuple[float, float]:
         """The masses that law and signal have at zero; the noise has none, for Xtilde' has no part there."""
+        return self.population.frozen(self.aspect)
 
     @property
     def atoms(self) -> tuple[tuple[float, float], ...]:

@@ -165,13 +165,7 @@ MOST_STEPS = 2**24
 
 
 def grouped(spectrum: Values, source: Values, cells: int) -> Cells:
-    """Eigenvalues (p,) and their source in cells, or two power laws; what cannot be added up is refused.
-
-    >>> grouped([1.0, 0.5], [1.0], 16)
-    Traceback (most recent call last):
-    ...
-    ValueError: source must have shape (2,), one entry per eigenvalue of spectrum, but its shape is (1,).
-    """
+    """Eigenvalues (p,) and their source in cells, or two power laws; what cannot be added up is refused."""
     cells = _arrays.whole_number("cells", cells, 16, 1024)
     if isinstance(spectrum, PowerLaw) and isinstance(source, PowerLaw):
         return cells_of_power_laws(_checked_laws(spectrum, source), source, cells)
@@ -346,9 +340,10 @@ class FreshSamples:
         return np.where(np.isnan(risk), np.inf, np.maximum(risk, 0.0))
 
 
-@dataclass(frozen=True, eq=False)
-class StepByStep:
-    """The recursion of `FreshSamples` step by step, for steps that change and for momentum.
+def walked_risk(
+    modes: Modes, batch_size: float, steps: FloatArray, momentum: float, noise: float, wanted: FloatArray
+) -> FloatArray:
+    """The risk after `wanted` (t,) of the `steps`, by the recursion step by step: they may change, with momentum.
 
     With momentum mu a visit is v' = mu v + g, e' = e - s v', with g the mean gradient of the batch, and the moments
     E e^2, E e v and E v^2 of every mode close. In risk units, multiplied by lambda, with q = R + noise^2,
@@ -356,40 +351,31 @@ class StepByStep:
         w' = mu^2 w + 2 mu l c + (1 + 1/m) l^2 r + (sum lambda^2 / m) q      (v' v')
         e v' = mu c + l r,      c' = e v' - s w',      r' = r - 2 s e v' + s^2 w'.
     """
-
-    modes: Modes
-    batch_size: float
-    steps: FloatArray
-    momentum: float
-    noise: float
-
-    def risk(self, wanted: FloatArray) -> FloatArray:
-        """The expected risk after each of the given steps (t,), whole numbers up to len(self.steps)."""
-        last = int(wanted.max(initial=0))
-        values, share = self.modes.eigenvalues, 1 / self.batch_size
-        twice, injected = (1 + share) * values**2, share * self.modes.gain
-        risks, crosses, squares = self.modes.start.copy(), np.zeros(len(values)), np.zeros(len(values))
-        path = np.empty(last + 1)
-        path[0] = risks.sum()
-        with np.errstate(over="ignore", invalid="ignore"):
-            for index in range(last):
-                step = self.steps[index]
-                if self.momentum:
-                    squares *= self.momentum**2
-                    squares += 2 * self.momentum * values * crosses
-                    squares += twice * risks
-                    squares += (path[index] + self.noise**2) * injected
-                    crosses = self.momentum * crosses + values * risks
-                else:
-                    squares = twice * risks + (path[index] + self.noise**2) * injected
-                    crosses = values * risks
-                risks = risks - 2 * step * crosses + step**2 * squares
-                crosses -= step * squares
-                path[index + 1] = risks.sum()
-                if not math.isfinite(path[index + 1]):
-                    path[index + 1 :] = math.inf
-                    break
-        return np.asarray(path[wanted.astype(int)])
+    last = int(wanted.max(initial=0))
+    values, share = modes.eigenvalues, 1 / batch_size
+    twice, injected = (1 + share) * values**2, share * modes.gain
+    risks, crosses, squares = modes.start.copy(), np.zeros(len(values)), np.zeros(len(values))
+    path = np.empty(last + 1)
+    path[0] = risks.sum()
+    with np.errstate(over="ignore", invalid="ignore"):
+        for index in range(last):
+            step = steps[index]
+            if momentum:
+                squares *= momentum**2
+                squares += 2 * momentum * values * crosses
+                squares += twice * risks
+                squares += (path[index] + noise**2) * injected
+                crosses = momentum * crosses + values * risks
+            else:
+                squares = twice * risks + (path[index] + noise**2) * injected
+                crosses = values * risks
+            risks = risks - 2 * step * crosses + step**2 * squares
+            crosses -= step * squares
+            path[index + 1] = risks.sum()
+            if not math.isfinite(path[index + 1]):
+                path[index + 1 :] = math.inf
+                break
+    return np.asarray(path[wanted.astype(int)])
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
-"""A law on few intervals as a series around each: values off the axis, where they are found at once, tell all."""
+"""A law on one interval as a series around it: values off the axis, where they are found at once, tell all."""
 
-import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +12,6 @@ from reshuffle.free.checks import Complex
 
 _CIRCLES = ((1.3, 64), (1.15, 128), (1.06, 384), (1.03, 700))
 """Radii of circles around an interval, mapped to the unit circle, and the points on their upper halves."""
-_DIGITS = 35.0
-"""Decrease of the logarithm of powers of w between the circle and the neighbours of the interval."""
 _HALF_PLANE = 3.0
 """Largest argument of a point of a circle: below pi, so that its upper half is above the axis."""
 _ABOVE_NOISE = 10.0
@@ -27,15 +24,15 @@ _BELOW_ZERO = 1e-7
 """Share of its largest value by which a density may be negative close to an end."""
 
 Transforms = Callable[[Complex], Complex]
-"""Points (n,) above the axis -> the Cauchy transforms of all measures there, without atoms, (rows, n)."""
+"""Points (n,) above the axis -> the Cauchy transforms of all measures there, (rows, n)."""
 
 
 @dataclass(frozen=True, eq=False)
 class IntervalSeries:
-    """Cauchy transforms on and around the interval [low, high], which may be one of several.
+    """Cauchy transforms of measures on the interval [low, high], with masses `atoms` (rows,) at zero.
 
-    With t = log z = middle + half (w + 1/w)/2 the products of z and a transform are series in w and 1/w between the
-    unit circle, which is the interval itself, and what is next to it; if the densities are square roots at the
+    With t = log z = middle + half (w + 1/w)/2 the products of z and a transform are series in w and 1/w outside of
+    the unit circle, which is the interval itself; if the densities are square roots at the
     ends times something analytic, the series in 1/w converges on the circle too: a gap, or another singularity,
     lies there if its coefficients do not fall. They are Fourier coefficients of values on a circle outside. The
     logarithm gives every part of a spectrum its own scale. An interval that starts at zero has none: t is z there,
@@ -51,43 +48,31 @@ class IntervalSeries:
     radius: float
     coefficients: FloatArray
     errors: FloatArray
+    atoms: FloatArray
 
     @classmethod
     def around(
-        cls, transforms: Transforms, low: float, high: float, before: float, after: float
+        cls, transforms: Transforms, low: float, high: float, atoms: FloatArray
     ) -> "IntervalSeries | None":
-        """The series on the interval between the spectrum up to `before` and from `after` on.
-
-        None if it has not nine digits; `before` and `after` may be infinite.
-        """
+        """The series from transforms, those of the `atoms` included; None if it has not nine digits."""
         for radius, count in _CIRCLES:
             angles = (np.arange(count) + 0.5) * np.pi / count
-            empty = cls(low, high, radius, np.zeros((0, 1)), np.zeros(0))
-            if not empty._fits(before, after, count):
+            empty = cls(low, high, radius, np.zeros((0, 1)), np.zeros(0), atoms)
+            # The circle must stay above the axis.
+            if low and empty._width * (radius - 1 / radius) / 4 > _HALF_PLANE:
                 continue
             w = radius * np.exp(1j * angles)
             z = empty.points(w)
-            values = transforms(z)
+            values = transforms(z) - atoms[:, np.newaxis] / z
             if not np.isfinite(values).all():
                 return None
             on_circle = _fourier(values * empty._factor(z, w), angles)
-            found = cls(low, high, radius, *_without_noise(on_circle, radius))
+            found = cls(low, high, radius, *_without_noise(on_circle, radius), atoms)
             if found.is_resolved:
                 return found
             if not found.falls:
                 return None
         return None
-
-    def _fits(self, before: float, after: float, count: int) -> bool:
-        """True if the circle stays above the axis and `count` powers decay before the nearest other interval."""
-        half = self._width / 2
-        if self.low and half * (self.radius - 1 / self.radius) / 2 > _HALF_PLANE:
-            return False
-        neighbours = np.array(
-            [end for end in (before, after) if math.isfinite(end) and (end > 0 or not self.low)]
-        )
-        outer = np.abs(self.mapped(neighbours + 0j)).min(initial=np.inf)
-        return bool(math.log(outer) >= math.log(self.radius) + _DIGITS / count)
 
     @property
     def _width(self) -> float:
@@ -107,17 +92,24 @@ class IntervalSeries:
         above = np.log1p((z - high) / high) if low else z - high
         return np.sqrt(2 * below / self._width), np.sqrt(2 * above / self._width)
 
-    def mapped(self, z: Complex) -> Complex:
-        """The points w (n,) outside of the unit disc, or on it, at z (n,) with Im z >= 0."""
-        below, above = self._roots(z)
-        return np.asarray((below + above) ** 2 / 2)
-
     def _factor(self, z: Complex, w: Complex) -> Complex:
         return np.asarray(z if self.low else 1 + 1 / w)
 
     def transforms(self, z: Complex) -> Complex:
-        """The transforms (rows, n) at points z (n,) with Im z >= 0 within the circle."""
+        """The transforms (rows, n) at points z (n,) with Im z >= 0; on the axis, the limit from above."""
+        total = np.zeros((len(self.atoms), len(z)), dtype=complex)
         below, above = self._roots(z)
+        near = np.abs(below + above) ** 2 / 2 <= self.radius
+        total[:, near] = self._within(z[near])
+        x, masses = self._rule()
+        total[:, ~near] = masses @ (1 / (z[~near] - x[:, np.newaxis]))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return total + np.where(self.atoms[:, np.newaxis] > 0, self.atoms[:, np.newaxis] / z, 0.0)
+
+    def _within(self, z: Complex) -> Complex:
+        """The transforms without atoms at points within the circle."""
+        below, above = self._roots(z)
+        # The point outside of the unit disc, or on it.
         w = (below + above) ** 2 / 2
         degrees = (self.coefficients.shape[1] + 1) // 2
         falling, rising = self.coefficients[:, degrees - 1 :], self.coefficients[:, degrees - 1 :: -1].copy()
@@ -127,13 +119,13 @@ class IntervalSeries:
             # 1 + 1/w from its root, with all digits close to zero.
             return np.asarray(series / z if self.low else series * w / (below * (below + above)))
 
-    def rule(self) -> tuple[FloatArray, FloatArray]:
+    def _rule(self) -> tuple[FloatArray, FloatArray]:
         """Points x (n,) and the masses of each measure there (rows, n): Gauss's rule in w."""
         count = dict(_CIRCLES)[self.radius]
         w = np.exp(1j * (np.arange(count) + 0.5) * np.pi / count)
         x = self.points(w).real
         speed = self._width / 2 * w.imag * (x if self.low else 1.0)
-        return x, -self.transforms(x + 0j).imag / np.pi * speed * (np.pi / count)
+        return x, -self._within(x + 0j).imag / np.pi * speed * (np.pi / count)
 
     @property
     def is_resolved(self) -> bool:
@@ -141,7 +133,7 @@ class IntervalSeries:
         if not (self.errors < _RESOLVED).all():
             return False
         inside = self.points(np.exp(1j * np.linspace(0, np.pi, 1001)[1:-1])).real
-        density = -self.transforms(inside + 0j)[0].imag * (inside if self.low else 1.0)
+        density = -self._within(inside + 0j)[0].imag * (inside if self.low else 1.0)
         return bool(density.min() > -_BELOW_ZERO * density.max())
 
     @property
@@ -154,50 +146,6 @@ class IntervalSeries:
             return False
         first, second = size[quarter : 2 * quarter].max(), size[2 * quarter :].max()
         return bool(second < _FALLING * first)
-
-
-@dataclass(frozen=True, eq=False)
-class Intervals:
-    """Cauchy transforms of measures on few intervals, from left to right, with masses `atoms` (rows,) at zero."""
-
-    pieces: tuple[IntervalSeries, ...]
-    atoms: FloatArray
-
-    @classmethod
-    def around(
-        cls, transforms: Transforms, support: Sequence[tuple[float, float]], atoms: FloatArray
-    ) -> "Intervals | None":
-        """The series from the transforms (rows, n) at points z (n,) above the axis; None if it has not nine digits.
-
-        >>> from reshuffle.asymptotics import FullBatchLaw
-        >>> law = FullBatchLaw(0.25, 0.4)
-        >>> series = Intervals.around(law.outside, [(0.1, 0.9)], np.zeros(3))
-        >>> bool(abs(series.transforms(np.array([0.5 + 0j]))[0, 0] - law.cauchy(0.5)) < 1e-9)
-        True
-        """
-        pieces = []
-        ends = [-math.inf, *itertools.chain.from_iterable(support), math.inf]
-        for start in range(0, len(ends) - 2, 2):
-            before, low, high, after = ends[start : start + 4]
-            piece = IntervalSeries.around(
-                lambda z: transforms(z) - atoms[:, np.newaxis] / z, low, high, before, after
-            )
-            if piece is None:
-                return None
-            pieces.append(piece)
-        return cls(tuple(pieces), atoms)
-
-    def transforms(self, z: Complex) -> Complex:
-        """The Cauchy transforms (rows, n) at points z (n,) with Im z >= 0; on the axis, the limit from above."""
-        total = np.zeros((len(self.atoms), len(z)), dtype=complex)
-        near = [np.abs(piece.mapped(z)) <= piece.radius for piece in self.pieces]
-        far = ~np.any(near, axis=0)
-        for piece, within in zip(self.pieces, near, strict=True):
-            total[:, within] = piece.transforms(z[within])
-            x, masses = piece.rule()
-            total[:, far] += masses @ (1 / (z[far] - x[:, np.newaxis]))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return total + np.where(self.atoms[:, np.newaxis] > 0, self.atoms[:, np.newaxis] / z, 0.0)
 
 
 def _fourier(values: Complex, angles: FloatArray) -> FloatArray:

@@ -48,7 +48,9 @@ def best_epoch(risk: Curve, bend: Bend, last: float, after: float) -> BestEpoch:
     low, high, first, second = ends[:-1], ends[1:], values[:-1], values[1:]
     looked_at, missed = 0, 0.0
     while len(low):
-        bounds = np.minimum(first, second) - _in_parts(bend, low, high) * (high - low) ** 2 / 8
+        parts = [slice(start, start + _TOGETHER) for start in range(0, len(low), _TOGETHER)]
+        bent = np.concatenate([bend(low[part], high[part]) for part in parts])
+        bounds = np.minimum(first, second) - bent * (high - low) ** 2 / 8
         bounds = np.where(np.isnan(bounds), -np.inf, bounds)
         open_ = (bounds < lowest * (1 - _TOLERANCE)) & (high - low > 1)
         looked_at += len(low)
@@ -67,12 +69,6 @@ def best_epoch(risk: Curve, bend: Bend, last: float, after: float) -> BestEpoch:
     if after <= lowest:
         return BestEpoch(math.inf, after, missed)
     return BestEpoch(int(best), lowest, math.nan if math.isnan(after) else missed)
-
-
-def _in_parts(bend: Bend, low: FloatArray, high: FloatArray) -> FloatArray:
-    starts = range(0, len(low), _TOGETHER)
-    parts = [bend(low[start : start + _TOGETHER], high[start : start + _TOGETHER]) for start in starts]
-    return np.concatenate(parts)
 
 
 _GROWTH = 1.0
@@ -284,7 +280,7 @@ class ManyBatches(ContourCurve):
         assert isinstance(law, BatchLaw)
         chosen = _EXPANDED if law.population.is_isotropic else _EXPANDED_SIGMA
         return [
-            ContourCurve(BatchLaw.of(law.aspect, law.alpha, batches, law.population, law.budget))
+            ContourCurve(BatchLaw(law.aspect, law.alpha, batches, law.population, law.budget))
             for batches in chosen
         ]
 
@@ -557,35 +553,3 @@ def learning_curve(
     """
     spectrum = batch_spectrum(aspect, alpha, batches, covariance, budget, source)
     return LearningCurve(spectrum, _arrays.nonnegative("noise", noise), _arrays.nonnegative("signal", signal))
-
-
-def risk(
-    aspect: float,
-    alpha: float,
-    batches: int,
-    epochs: ArrayLike,
-    noise: float = 1.0,
-    signal: float = 1.0,
-    covariance: Covariance = None,
-    source: ArrayLike | None = None,
-) -> LimitingRisk:
-    """The limit of frozen, bias, variance and total risk after the given epochs, p/n -> aspect.
-
-    Parameters
-    ----------
-    aspect, alpha, batches, noise, signal, covariance, source
-        As in `learning_curve`.
-    epochs : whole numbers of any shape, or math.inf
-
-    Returns
-    -------
-    LimitingRisk
-        Every part of the shape of `epochs`.
-
-    >>> risk(aspect=0.25, alpha=0.4, batches=2, epochs=math.inf)
-    LimitingRisk(total=0.333996: frozen=0, bias=0, cross=0, variance=0.333996)
-    """
-    curve = learning_curve(
-        aspect, alpha, batches, noise=noise, signal=signal, covariance=covariance, source=source
-    )
-    return curve.risk(epochs)

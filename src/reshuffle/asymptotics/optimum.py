@@ -3,12 +3,13 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import scipy.optimize
 
 from reshuffle._arrays import FloatArray
-from reshuffle.asymptotics.batch_law import BatchLaw, FullBatchLaw
+from reshuffle.asymptotics.batch_law import batch_spectrum
 from reshuffle.asymptotics.contour import Contour, SpectralRisk
 from reshuffle.asymptotics.epoch_law import EpochLaw
 from reshuffle.asymptotics.spectra import Population
@@ -38,13 +39,7 @@ class Setting:
     @cached_property
     def full_batch(self) -> EpochLaw:
         """The law of alpha W."""
-        if self.population.is_identity:
-            return FullBatchLaw(self.aspect, self.alpha)
-        return self.law(1, self.alpha)
-
-    def law(self, batches: int, alpha: float) -> BatchLaw:
-        """The law of alpha Z(alpha/B), by its system of equations."""
-        return BatchLaw.of(self.aspect, alpha, batches, self.population)
+        return batch_spectrum(self.aspect, self.alpha, 1, self.population)
 
     @property
     def frozen(self) -> float:
@@ -94,14 +89,8 @@ _SMALLEST, _LARGEST = 1e-10, 1e6
 """Penalties that are tried, in units of the largest eigenvalue of W."""
 
 
-@dataclass(frozen=True)
-class BestRidge:
-    """The best penalty of (W + penalty)^-1 X'y/n.
-
-    Attributes
-    ----------
-    penalty, risk : float
-    """
+class BestRidge(NamedTuple):
+    """The best penalty of (W + penalty)^-1 X'y/n, and the risk there."""
 
     penalty: float
     risk: float
@@ -170,16 +159,8 @@ _GROWTH = 3.0
 """Largest logarithm of exp(-t z) on the circle around a contour."""
 
 
-@dataclass(frozen=True)
-class BestTime:
-    """The best moment to stop flow.
-
-    Attributes
-    ----------
-    time : float
-        alpha times the epochs; inf if the risk falls for ever.
-    risk : float
-    """
+class BestTime(NamedTuple):
+    """The best time to stop flow, alpha times the epochs (inf if the risk falls for ever), and the risk there."""
 
     time: float
     risk: float

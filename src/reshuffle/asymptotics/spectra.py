@@ -140,18 +140,8 @@ def toeplitz(correlation: float, size: int = 200) -> FloatArray:
     return np.asarray(scipy.linalg.eigvalsh(scipy.linalg.toeplitz(column)))
 
 
-Covariance: TypeAlias = ArrayLike | PowerLaw | Discrete | None
-"""Spectrum of Sigma: None (the identity), a discrete law, or eigenvalues (m,) of equal shares, or a power law."""
-
-
 def aspect(value: float) -> float:
-    """Return the limit of p/n, a finite number > 0.
-
-    >>> aspect(0)
-    Traceback (most recent call last):
-    ...
-    reshuffle.errors.ArgumentError: aspect must be a finite number > 0, the limit of p/n, but it is 0.
-    """
+    """Return the limit of p/n, a finite number > 0."""
     return _within("aspect", _arrays.positive("aspect", value, "the limit of p/n"), 1e-12, 1e12)
 
 
@@ -173,15 +163,6 @@ def _within(name: str, value: float, low: float, high: float) -> float:
             f"{name} must lie between {low:g} and {high:g}, but it is {value:g}; check its units."
         )
     return value
-
-
-def sampled(aspect: float) -> None:
-    """Refuse an aspect at which no matrix of moderate size shows where the spectrum is."""
-    if not 1e-4 <= aspect <= 1e4:
-        raise ValueError(
-            f"aspect must lie between 0.0001 and 10000 for the support of this law, but it is {aspect:g}; ask for"
-            " density(t) at chosen points, or for shrinkage, which is the limit p/n -> 0."
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,6 +238,10 @@ class Population:
         return 1 - 1 / aspect, float(self.weights @ (self.source * self.eigenvalues * shrunk**2)) / below
 
 
+Covariance: TypeAlias = ArrayLike | PowerLaw | Discrete | Population | None
+"""Spectrum of Sigma: None (the identity), eigenvalues (m,) of equal shares, a power law, or a discrete law."""
+
+
 def population(covariance: Covariance, source: ArrayLike | None = None) -> Population:
     """Check a covariance: None (the identity), a `free.Discrete` law, or eigenvalues (m,) of equal shares.
 
@@ -267,6 +252,8 @@ def population(covariance: Covariance, source: ArrayLike | None = None) -> Popul
     >>> population([1.0, 4.0], source=[0.1, 0.9]).source
     array([0.2, 1.8])
     """
+    if isinstance(covariance, Population):
+        return covariance
     points, weights = _spectrum(covariance)
     shares = _shares(source, weights)
     eigenvalues, owner = np.unique(points, return_inverse=True)
@@ -278,7 +265,7 @@ def population(covariance: Covariance, source: ArrayLike | None = None) -> Popul
     return Population(eigenvalues, together, relative)
 
 
-def _spectrum(covariance: Covariance) -> tuple[FloatArray, FloatArray]:
+def _spectrum(covariance: ArrayLike | PowerLaw | Discrete | None) -> tuple[FloatArray, FloatArray]:
     """Eigenvalues and their shares, in the order in which they were given."""
     if covariance is None:
         return np.ones(1), np.ones(1)

@@ -26,12 +26,7 @@ class RationalCurve:
         z(q) = K (2c + (4 + c - 2v) q + v q^2 - q^3) / (q (1 + q)^2 (2 - q)^2 (2 + q)),
         tau(R) = q (1 + q)(4 - q^2) / (c K).
 
-    Derived in docs/price_of_batches.md.
-
-    Parameters
-    ----------
-    aspect, alpha : float
-        c = alpha aspect, v = alpha / 2.
+    c = alpha aspect, v = alpha / 2. Derived in docs/price_of_batches.md.
     """
 
     def __init__(self, aspect: float, alpha: float):
@@ -179,13 +174,6 @@ class TwoBatchLaw(EpochLaw):
     The parameter q(z) maps the upper half-plane to the lower one and is alpha^2 aspect / (2z) far away, so it is
     real and falling wherever there is no spectrum. The support ends where dz/dq = 0.
 
-    Parameters
-    ----------
-    aspect : float > 0
-        The limit of p/n.
-    alpha : float > 0
-        The full-batch step; each batch is visited with alpha/2.
-
     >>> law = TwoBatchLaw(aspect=1.5, alpha=0.2)
     >>> [(round(low, 8), round(high, 8)) for low, high in law.support], law.atoms
     ([(0.01079049, 0.82682557)], ((0.0, 0.33333333333333337),))
@@ -210,12 +198,6 @@ class TwoBatchLaw(EpochLaw):
     def serves(aspect: float, alpha: float) -> bool:
         """True if the closed form is accurate at this aspect and alpha."""
         return alpha * min(1.0, aspect) >= SMALLEST_STEP
-
-    @property
-    def frozen(self) -> tuple[float, float]:
-        """The masses of law and signal at zero."""
-        mass = max(0.0, 1 - 1 / self.aspect)
-        return mass, mass
 
     @cached_property
     def _edges(self) -> list[tuple[float, float]]:
@@ -247,7 +229,8 @@ class TwoBatchLaw(EpochLaw):
     @property
     def support(self) -> tuple[tuple[float, float], ...]:
         """The intervals of the continuous part: one, or at steps far beyond convergence two."""
-        return tuple(self._intervals)
+        places = [x for x, _ in self._edges]
+        return tuple(zip(places[::2], places[1::2], strict=True))
 
     def _physical_root(self, z: Complex) -> Complex:
         """The parameter at z (points,) with Im z >= 0, as the one root with Im G <= 0 as a matrix."""
@@ -267,7 +250,7 @@ class TwoBatchLaw(EpochLaw):
     @cached_property
     def _tables(self) -> list[FloatArray]:
         """For each interval the Chebyshev series (degrees, 2) of Re q and Im q / sin(angle), both smooth."""
-        return [self._table(low, high) for low, high in self._intervals]
+        return [self._table(low, high) for low, high in self.support]
 
     def _table(self, low: float, high: float) -> FloatArray:
         count = _FIRST
@@ -296,14 +279,9 @@ class TwoBatchLaw(EpochLaw):
                 )
             count *= 3
 
-    @property
-    def _intervals(self) -> list[tuple[float, float]]:
-        places = [x for x, _ in self._edges]
-        return list(zip(places[::2], places[1::2], strict=True))
-
     def _parameter_inside(self, x: FloatArray, number: int) -> Complex:
         """The parameter on the real axis within an interval of the support."""
-        low, high = self._intervals[number]
+        low, high = self.support[number]
         sines = 2 * np.sqrt(x - low) * np.sqrt(high - x) / (high - low)
         unit = np.clip((2 * x - low - high) / (high - low), -1.0, 1.0)
         real, imaginary = chebyshev.chebval(unit, self._tables[number])
@@ -329,7 +307,7 @@ class TwoBatchLaw(EpochLaw):
     def _parameter_on_axis(self, x: FloatArray) -> Complex:
         q = np.zeros(len(x), dtype=complex)
         outside = np.ones(len(x), dtype=bool)
-        for number, (low, high) in enumerate(self._intervals):
+        for number, (low, high) in enumerate(self.support):
             inside = (x > low) & (x < high)
             outside &= ~inside
             if inside.any():
@@ -363,7 +341,7 @@ class TwoBatchLaw(EpochLaw):
     def _density(self, t: Real) -> Real:
         flat = t.ravel()
         result = np.zeros(len(flat))
-        for number, (low, high) in enumerate(self._intervals):
+        for number, (low, high) in enumerate(self.support):
             inside = (flat > low) & (flat < high)
             q = self._parameter_inside(flat[inside], number)
             result[inside] = np.maximum(-self.curve.cauchy_at(q, flat[inside]).imag / np.pi, 0.0)

@@ -3,10 +3,12 @@
 import math
 
 import numpy as np
+from scipy.special import stdtrit
 
 from reshuffle._arrays import FloatArray
 from reshuffle._budget import A_SECOND, CALL, duration, warnings_of
 from reshuffle._uncertainty import ErrorKind
+from reshuffle.epoch.averaging.lattice import MOST_BATCHES
 from reshuffle.errors import BudgetError, UnsupportedError
 from reshuffle.run import Run
 from reshuffle.simulation import simulated_states
@@ -62,7 +64,9 @@ def spread(
         apart = deviations(run, epochs)
         squares = problem.reduction.squares(apart, 2) / total
         with np.errstate(invalid="ignore"):
-            error = 2 * squares.std(axis=1, ddof=1) / math.sqrt(squares.shape[1])
+            # By Student's quantile: a dozen runs tell little of how much they scatter.
+            count = squares.shape[1]
+            error = stdtrit(count - 1, 0.995) * squares.std(axis=1, ddof=1) / math.sqrt(count)
         error = np.where(np.isnan(error), np.inf, error)
         return problem.squeezed(squares.mean(axis=1)), problem.squeezed(error), "estimate"
     squares, error, kind = fitted_variance(run, epochs)
@@ -79,9 +83,12 @@ def fitted_variance(run: Run, epochs: FloatArray) -> tuple[FloatArray, FloatArra
 
 
 def _prices(run: Run, epochs: FloatArray) -> tuple[float, float]:
-    """Operations of simulating runs, and of their covariance; infinite where there is none."""
+    """Operations of simulating runs, and of their covariance; infinite where there is none, or no need to ask."""
     problem, last, outputs = run.problem, float(epochs.max()), run.problem.outputs or 1
     epoch = _CALLS * CALL * run.scheme.steps(problem.n) + 4.0 * problem.n * problem.p * _count(run) * outputs
+    if run.scheme.steps(problem.n) > MOST_BATCHES and last * epoch < _QUICK:
+        # Beyond these there is no exact covariance, and its price may take the mean map to tell.
+        return last * epoch, math.inf
     try:
         choice, _ = warnings_of(lambda: run.second_moment_choice(epochs, given_responses=True))
         computing = choice.method.operations

@@ -381,10 +381,11 @@ class Scheme(ABC):
         if not shares_visits(self, n, len(order)):
             sizes = np.array([len(rows) for rows in members])
             places = np.array([np.resize(rows, sizes.max()) for rows in members])
+            kinds, kind_of = np.unique(np.column_stack([sizes, divisors]), axis=0, return_inverse=True)
+            kind_of = kind_of.ravel()
             for step in order.T:
-                kinds = np.column_stack([sizes, divisors])[step]
-                for size, divisor in np.unique(kinds, axis=0):
-                    runs = np.flatnonzero((kinds == (size, divisor)).all(axis=1))
+                for kind in np.unique(kind_of[step]):
+                    (size, divisor), runs = kinds[kind], np.flatnonzero(kind_of[step] == kind)
                     yield Visit(runs, places[step[runs], : int(size)], float(divisor))
             return
         for step in order.T:

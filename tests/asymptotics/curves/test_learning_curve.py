@@ -48,7 +48,7 @@ def test_one_batch_is_gradient_descent(aspect, route):
 
 @pytest.mark.parametrize(("aspect", "limit"), [(0.25, 1 / 3), (0.8, 4.0), (1.5, 2.0), (3.0, 0.5)])
 def test_one_batch_ends_in_the_ridgeless_risk(aspect, limit):
-    risk = asymptotics.risk(aspect, 0.1, 1, math.inf, noise=2.0, signal=3.0)
+    risk = asymptotics.learning_curve(aspect, 0.1, 1, noise=2.0, signal=3.0).risk(math.inf)
     assert risk.variance == pytest.approx(4 * limit, rel=1e-12)
     assert risk.frozen == pytest.approx(9 * max(0.0, 1 - 1 / aspect))
     assert risk.bias == 0
@@ -58,7 +58,7 @@ def test_one_batch_ends_in_the_ridgeless_risk(aspect, limit):
     ("aspect", "alpha", "value"), [(0.25, 0.4, 0.33399558), (0.5, 0.3, 1.00131405), (0.8, 0.2, 4.00140102)]
 )
 def test_two_batches_end_at_the_known_values(aspect, alpha, value):
-    assert asymptotics.risk(aspect, alpha, 2, math.inf).total == pytest.approx(value, abs=5e-9)
+    assert asymptotics.learning_curve(aspect, alpha, 2).limit().total == pytest.approx(value, abs=5e-9)
 
 
 @pytest.mark.parametrize(("aspect", "alpha"), [(0.25, 0.4), (1.0, 0.3), (1.5, 0.5)])
@@ -232,4 +232,5 @@ def test_a_hard_edge_is_integrated_for_any_number_of_epochs():
         return total
 
     for epochs in (10, 10**4, 10**7):
-        assert asymptotics.risk(1.0, 0.2, 1, epochs).variance == pytest.approx(exact(epochs), rel=1e-9)
+        found = asymptotics.learning_curve(1.0, 0.2, 1).risk(epochs)
+        assert found.variance == pytest.approx(exact(epochs), rel=1e-9)

@@ -147,5 +147,5 @@ def test_beyond_the_critical_alpha_it_grows():
 
 def test_gradient_flow_is_its_mean():
     curve = replacement_curve(0.25, 1.0, noise=0.5)
-    small = [rs.asymptotics.risk(0.25, 1 / k, 1, 2 * k, noise=0.5).total for k in (200, 400)]
+    small = [rs.asymptotics.learning_curve(0.25, 1 / k, 1, noise=0.5).risk(2 * k).total for k in (200, 400)]
     assert curve.mean_risk(2) == pytest.approx(2 * small[1] - small[0], rel=1e-5)
