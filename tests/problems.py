@@ -24,6 +24,11 @@ class Case:
         partition = whole if scheme == "full" else self.partition
         return brute_force.Setting(self.problem.X, self.problem.y, partition, self.step)
 
+    def true_risk(self, scheme, epochs):
+        """The risk of the mean iterate, by brute force."""
+        truth = self.problem.beta_star, self.covariance, self.problem.noise
+        return brute_force.risk(self.setting(scheme), scheme, self.start, *truth, epochs)
+
     def run(self, scheme):
         return rs.descend(self.problem, self.scheme(scheme), self.step, start=self.start)
 

@@ -71,15 +71,6 @@ def test_the_distance_of_limits_is_finite_where_the_vector_is():
     assert 1e85 < found.distance < 1e96
 
 
-@for_all("scheme, momentum", pairwise(SCHEMES, [0.0, 0.5]))
-def test_beyond_the_range_of_numbers_is_infinite(scheme, momentum):
-    problem = rs.LeastSquares(1e-150 * TALL, [1e95, -1e95, 1e95], beta_star=[1.0, 1.0], noise=1e95)
-    run = rs.descend(problem, scheme, 1e299, momentum=momentum, **FEW_DRAWS)
-    assert (np.abs(run.iterate(math.inf)) > 1e240).all()
-    assert run.risk(math.inf).total == math.inf
-    assert run.expected_risk(3).total == math.inf
-
-
 @for_all("scheme, momentum, covariance, noise", pairwise(SCHEMES, [0.0, 0.5], HUGE, [0.5, 1e95]))
 def test_a_covariance_at_the_end_of_the_range(scheme, momentum, covariance, noise):
     # Errors of 1e-3: their squares bring the risk back into the range, unless the noise is far beyond.
@@ -95,26 +86,6 @@ def test_a_covariance_at_the_end_of_the_range(scheme, momentum, covariance, nois
         np.testing.assert_allclose(extreme, ordinary * 1e99, rtol=1e-9)
         mean, expected = (run.expected_risk([0, 3]).total for run in runs)
         np.testing.assert_allclose(expected, mean * 1e99, rtol=1e-9)
-
-
-@for_all(
-    "noise, scheme, recipe, covariance",
-    pairwise(
-        [0.0, 0.5],
-        [rs.Cyclic(batches=1), rs.RandomReshuffling(batches=1), rs.FullBatch()],
-        RECIPES,
-        [None, [1.0, 3.0]],
-    ),
-)
-def test_a_run_that_diverges_says_so_in_silence(noise, scheme, recipe, covariance):
-    problem = rs.LeastSquares([[-0.6, 0.3]], [1.0], beta_star=[1.0, 1.0], noise=noise, covariance=covariance)
-    run = rs.descend(problem, scheme, 25.0, **recipe)
-    assert run.best_epoch().epoch == 0
-    # The last finite numbers and the first infinite ones are where parts overflow that are to be added.
-    risks = run.risk(np.append(np.arange(360), 1000))
-    assert (risks.total[340:] == math.inf).all()
-    assert not np.isnan(risks.total).any()
-    assert not run.stability().converges
 
 
 def degenerate():
@@ -166,54 +137,6 @@ def test_next_to_nothing_happens_in_every_scheme_and_question(X, kind, recipe):
         assert (rs.critical_step(problem, rs.FullBatch()) == math.inf) == (not X.any())
 
 
-@for_all("scheme, recipe, sigma", pairwise(SCHEMES, RECIPES, [1.0, [1.0, 2.0], np.diag([1.0, 2.0])]))
-def test_responses_that_do_not_count_set_no_unit(scheme, recipe, sigma):
-    """With noise of its own the expected risk depends on no response: not even on one of 1e95."""
-    sigma = np.asarray(sigma)
-    known = {"beta_star": [0.3, -0.2], "noise": 2.6}
-    ordinary, extreme = (
-        rs.descend(
-            rs.LeastSquares(TALL, size * np.ones(3), covariance=covariance, **known), scheme, 0.1, **recipe
-        )
-        for size, covariance in ((1.0, sigma), (1e95, 1e-95 * sigma))
-    )
-    np.testing.assert_allclose(
-        extreme.expected_risk([0, 1, 3]).total, 1e-95 * ordinary.expected_risk([0, 1, 3]).total, rtol=1e-9
-    )
-
-
-@for_all("scheme, recipe", pairwise(SCHEMES, RECIPES))
-def test_a_covariance_and_responses_at_opposite_ends(scheme, recipe):
-    sigma = np.array([[2.0, 0.5], [0.5, 1.0]])
-    risks = [
-        rs.descend(sized(TALL, responses=size, covariance=covariance), scheme, 0.1, **recipe)
-        .expected_risk([0, 1, 3], given_responses=True)
-        .total
-        for size, covariance in ((1.0, sigma), (1e95, 1e-90 * sigma))
-    ]
-    np.testing.assert_allclose(risks[1], 1e100 * risks[0], rtol=1e-9)
-
-
-@for_all("scheme, recipe", pairwise(SCHEMES, RECIPES))
-def test_nothing_moves_from_zero_to_responses_of_zero(scheme, recipe):
-    problem = rs.LeastSquares(TALL, np.zeros(3), beta_star=[2025.0, 1416.0], covariance=[1.0, 3.0])
-    risk = rs.descend(problem, scheme, 1e4, **recipe, **FEW_DRAWS).expected_risk(
-        [5, 10], given_responses=True
-    )
-    np.testing.assert_allclose(risk.total, 2025.0**2 + 3 * 1416.0**2, rtol=1e-12)
-    np.testing.assert_array_equal(risk.spread, 0.0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "scheme", [rs.WithReplacement(batches=3), rs.Cyclic(batches=3), rs.ShuffleOnce(batches=3)], ids=str
-)
-def test_noise_that_leaves_the_range_does_so_in_silence(scheme):
-    run = rs.descend(sized(TALL, noise=1e6), scheme, 30.0, momentum=0.5)
-    assert run.best_epoch().epoch == 0
-    assert (run.risk(np.append(np.arange(360), 1000)).total[340:] == math.inf).all()
-
-
 REFUSED = r"must be 0, or between .* for features whose largest entry is about .*, but it is .*critical_step"
 
 
@@ -234,12 +157,6 @@ def test_steps_far_from_the_size_of_the_features_are_refused(scheme, size, step)
             rs.descend(problem, scheme, alpha=step * scheme.steps(3))
 
 
-@for_all("scheme, step", pairwise(SCHEMES, [0.0, 2e-12, 2e11]))
-def test_steps_within_the_range_are_taken(scheme, step):
-    start = rs.descend(rs.LeastSquares(TALL, np.ones(3)), scheme, step, start=[1.0, 2.0]).iterate(0)
-    close(start, [1.0, 2.0])
-
-
 @for_all("scheme, recipe, small", pairwise(SCHEMES[:3], RECIPES[:2], [1e-6, 1e-12, 0.0]))
 def test_what_grows_takes_along_the_parameter_of_a_small_column(scheme, recipe, small):
     X = np.array([[1.0, -0.5, 0.3], [0.2, 0.9, 1.0], [-0.7, 0.4, 0.6], [0.5, 0.5, -0.8]]) * [1.0, 1.0, small]
@@ -250,28 +167,6 @@ def test_what_grows_takes_along_the_parameter_of_a_small_column(scheme, recipe, 
         assert np.isinf(end[:, 2]).all()
     else:
         np.testing.assert_array_equal(end[:, 2], 3.0)
-
-
-def test_the_loss_does_not_see_what_a_penalty_does_to_columns_of_zeros():
-    run = rs.descend(
-        rs.LeastSquares(np.zeros((3, 2)), [1.0, 2.0, 2.0]),
-        rs.RandomReshuffling(batches=1),
-        2.5,
-        penalty=1.0,
-        start=[1.0, 2.0],
-    )
-    assert np.isinf(run.iterate(math.inf)).all()
-    np.testing.assert_array_equal(run.training_loss([0, 3, 10_000, math.inf]), 1.5)
-
-
-@for_all("scheme, step", pairwise(SCHEMES, [1e6, 1e10]))
-def test_second_moments_that_leave_the_range_do_so_in_silence(scheme, step):
-    problem = rs.LeastSquares([[1.0], [2.0], [3.0]], [-1.0, 0.3, -4.0], beta_star=[-0.8], noise=3.0)
-    found = rs.descend(problem, scheme, step, momentum=0.9, start=[1e-3], **FEW_DRAWS).expected_risk(
-        [0, 500, 1e15]
-    )
-    assert np.isfinite(found.total[0])
-    assert np.isinf(found.total[1:]).all()
 
 
 @for_all("scheme, recipe, size", pairwise(SCHEMES, RECIPES, [1e110, 1e120]))
@@ -303,39 +198,6 @@ def test_parameters_are_numbers_where_products_with_features_are_not(scheme):
     ordinary, extreme = (run.iterate([10, 200]) for run in runs)
     assert 1e100 < np.abs(ordinary[1]).max() < np.inf
     np.testing.assert_allclose(extreme, ordinary, rtol=1e-9)
-
-
-@pytest.mark.parametrize(
-    "scheme", [rs.Cyclic(batches=1), rs.ShuffleOnce(batches=1), rs.RandomReshuffling(batches=1)], ids=str
-)
-def test_what_turns_around_every_epoch_counts_them_to_the_last(scheme):
-    """Step (w + penalty) = 2, where w = penalty: each epoch multiplies by -1, give or take the last digit."""
-    X = np.array([[-0.5735011518884231, 0.5422410460851568]])
-    problem = rs.LeastSquares(X, [-0.9], beta_star=[0.0, 0.0], covariance=[0.1, 1.0], noise=0.5)
-    run = rs.descend(problem, scheme, alpha=1.6053195840378884, penalty=0.6229289232768733)
-    for early in (2, 3):
-        np.testing.assert_allclose(
-            run.risk([early, 10**15]).total[1], run.risk(10**15).total, rtol=1e-9, atol=1e-20
-        )
-
-
-def test_features_of_zeros_by_the_cavity():
-    run = rs.descend(
-        rs.LeastSquares(np.zeros((5, 2)), np.ones(5)), rs.RandomReshuffling(batches=2), 1.5, method="cavity"
-    )
-    assert run.range_assumption.holds
-
-
-def test_nothing_enters_from_responses_of_zero_at_any_step():
-    problem = rs.LeastSquares([[0.0, 0.01, 0.2], [0.0, 2.5, 1.1], [0.0, 0.0, 0.0]], np.zeros(3))
-    for scheme in (
-        rs.Cyclic(batches=[[1], [0], [2]], normalize="equal"),
-        rs.ShuffleOnce(batches=3),
-        rs.Cyclic(batches=3),
-    ):
-        run = rs.descend(problem, scheme, alpha=1e10)
-        assert not run.iterate([0, 1, 5, math.inf]).any()
-        assert not run.compare_limit().difference.any()
 
 
 def test_means_beside_squares_are_not_lost_in_the_rounding_of_what_enters():
@@ -376,28 +238,6 @@ def test_a_risk_that_sees_nothing_of_what_grows_stays_where_it_is(recipe):
         assert run.risk(epochs).total == pytest.approx(0.3 * 0.8**2, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    "scheme", [rs.WithReplacement(batches=4), rs.Cyclic(batches=4), rs.RandomReshuffling(batches=4)], ids=repr
-)
-def test_a_limit_is_infinite_as_a_whole_where_anything_grows(scheme):
-    X = np.vstack([np.diag([1.0, 0.11, 0.013, 0.0015]), np.zeros((4, 4))])
-    y = np.array([-0.9, -0.38, -0.0056, -0.0004, 0.0, 0.0, 0.0, 0.0])
-    run = rs.descend(rs.LeastSquares(X, y), scheme, alpha=1e6, penalty=1e-9, start=np.ones(4))
-    assert np.isinf(run.iterate(math.inf)).all()
-
-
-@pytest.mark.parametrize(
-    "scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=2), rs.Cyclic(batches=2)], ids=repr
-)
-def test_a_diverging_run_whose_squares_are_no_numbers_has_a_finite_mean_or_is_infinite(scheme):
-    """A run that has grown to 1e173 under Sigma = 1e-95: the mean iterate has a risk, the second moment is none."""
-    problem = rs.LeastSquares(np.eye(2), np.zeros(2), beta_star=[0.3, -0.2], covariance=1e-95, noise=0.5)
-    run = rs.descend(problem, scheme, step=2e10)
-    assert np.isfinite(run.risk([1, 17]).total).all()
-    found = run.expected_risk([1, 17])
-    assert (found.total >= run.risk([1, 17]).total * (1 - 1e-9)).all()
-
-
 @pytest.mark.parametrize("size", [1e-101, 1e101])
 @pytest.mark.parametrize("name", ["y", "noise", "beta_star", "start", "covariance"])
 def test_sizes_whose_squares_are_no_numbers_are_refused(name, size):
@@ -412,3 +252,125 @@ def test_sizes_whose_squares_are_no_numbers_are_refused(name, size):
     X, start = TALL / np.abs(TALL).max(), known.pop("start")
     with pytest.raises(ValueError, match=rf"{name} must have its largest entry.* between 1e-100 and 1e100"):
         rs.descend(rs.LeastSquares(X, **known), rs.FullBatch(), 0.1, start=start)
+
+
+ONE_ROW, COLUMN = np.array([[-0.6, 0.3]]), np.array([[1.0], [2.0], [3.0]])
+SMALL_ROWS = np.vstack([np.diag([1.0, 0.11, 0.013, 0.0015]), np.zeros((4, 4))])
+LONG_TIME = np.append(np.arange(360), 1000)
+
+
+@for_all(
+    "scheme, recipe, noise, covariance",
+    [
+        *pairwise(
+            [rs.Cyclic(batches=1), rs.RandomReshuffling(batches=1), rs.FullBatch()],
+            RECIPES,
+            [0.0, 0.5],
+            [None, [1.0, 3.0]],
+        ),
+        *(
+            (kind(batches=3), {"momentum": 0.5}, 1e6, None)
+            for kind in (rs.WithReplacement, rs.Cyclic, rs.ShuffleOnce)
+        ),
+    ],
+)
+def test_a_run_that_diverges_says_so_in_silence(scheme, recipe, noise, covariance):
+    truth = {"beta_star": [1.0, 1.0], "noise": noise, "covariance": covariance}
+    X = TALL if noise == 1e6 else ONE_ROW
+    run = rs.descend(rs.LeastSquares(X, np.ones(len(X)), **truth), scheme, 30.0, **recipe)
+    assert run.best_epoch().epoch == 0
+    # The last finite numbers and the first infinite ones are where parts overflow that are to be added.
+    risks = run.risk(LONG_TIME).total
+    assert (risks[340:] == math.inf).all()
+    assert not np.isnan(risks).any()
+    assert not run.stability().converges
+
+
+@for_all("scheme, momentum, step", pairwise(SCHEMES, [0.0, 0.5], [1e6, 1e10]))
+def test_beyond_the_range_of_numbers_is_infinite(scheme, momentum, step):
+    problem = rs.LeastSquares(1e-150 * TALL, [1e95, -1e95, 1e95], beta_star=[1.0, 1.0], noise=1e95)
+    run = rs.descend(problem, scheme, 1e299, momentum=momentum, **FEW_DRAWS)
+    assert (np.abs(run.iterate(math.inf)) > 1e240).all()
+    assert run.risk(math.inf).total == math.inf
+    assert run.expected_risk(3).total == math.inf
+    # Second moments leave the range, too.
+    problem = rs.LeastSquares(COLUMN, [-1.0, 0.3, -4.0], beta_star=[-0.8], noise=3.0)
+    run = rs.descend(problem, scheme, step, momentum=0.9, start=[1e-3], **FEW_DRAWS)
+    found = run.expected_risk([0, 500, 1e15]).total
+    assert np.isfinite(found[0])
+    assert np.isinf(found[1:]).all()
+    # A limit is infinite as a whole where anything grows.
+    y = np.array([-0.9, -0.38, -0.0056, -0.0004, 0.0, 0.0, 0.0, 0.0])
+    if scheme in SCHEMES[1:4]:
+        run = rs.descend(rs.LeastSquares(SMALL_ROWS, y), scheme, alpha=1e6, penalty=1e-9, start=np.ones(4))
+        assert np.isinf(run.iterate(math.inf)).all()
+
+
+@for_all("scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=2), rs.Cyclic(batches=2)])
+def test_a_diverging_run_whose_squares_are_no_numbers_has_a_finite_mean_or_is_infinite(scheme):
+    """A run that has grown to 1e173 under Sigma = 1e-95: the mean iterate has a risk, the second moment is none."""
+    problem = rs.LeastSquares(np.eye(2), np.zeros(2), beta_star=[0.3, -0.2], covariance=1e-95, noise=0.5)
+    run = rs.descend(problem, scheme, step=2e10)
+    assert np.isfinite(run.risk([1, 17]).total).all()
+    assert (run.expected_risk([1, 17]).total >= run.risk([1, 17]).total * (1 - 1e-9)).all()
+
+
+@for_all("scheme, recipe, sigma", pairwise(SCHEMES, RECIPES, [1.0, [1.0, 2.0], [[2.0, 0.5], [0.5, 1.0]]]))
+def test_responses_of_any_size_beside_covariances_of_any_size(scheme, recipe, sigma):
+    sigma, known = np.asarray(sigma), {"beta_star": [0.3, -0.2], "noise": 2.6}
+    # With noise of its own the expected risk depends on no response: not even on one of 1e95.
+    ordinary, extreme = (
+        rs.descend(
+            rs.LeastSquares(TALL, size * np.ones(3), covariance=covariance, **known), scheme, 0.1, **recipe
+        ).expected_risk([0, 1, 3])
+        for size, covariance in ((1.0, sigma), (1e95, 1e-95 * sigma))
+    )
+    np.testing.assert_allclose(extreme.total, 1e-95 * ordinary.total, rtol=1e-9)
+    ordinary, extreme = (
+        rs.descend(sized(TALL, responses=size, covariance=covariance), scheme, 0.1, **recipe)
+        .expected_risk([0, 1, 3], given_responses=True)
+        .total
+        for size, covariance in ((1.0, sigma), (1e95, 1e-90 * sigma))
+    )
+    np.testing.assert_allclose(extreme, 1e100 * ordinary, rtol=1e-9)
+
+
+@for_all("scheme, recipe, step", pairwise(SCHEMES, RECIPES, [0.0, 2e-12, 1e4, 2e11]))
+def test_nothing_moves_from_zero_to_responses_of_zero(scheme, recipe, step):
+    problem = rs.LeastSquares(TALL, np.zeros(3), beta_star=[2025.0, 1416.0], covariance=[1.0, 3.0])
+    run = rs.descend(problem, scheme, step, **recipe, **FEW_DRAWS)
+    assert not run.iterate([0, 1, 5]).any()
+    risk = run.expected_risk([5, 10], given_responses=True)
+    np.testing.assert_allclose(risk.total, 2025.0**2 + 3 * 1416.0**2, rtol=1e-12)
+    np.testing.assert_array_equal(risk.spread, 0.0)
+    close(
+        rs.descend(rs.LeastSquares(TALL, np.ones(3)), scheme, step, start=[1.0, 2.0]).iterate(0), [1.0, 2.0]
+    )
+
+
+def test_features_of_zeros():
+    still = rs.LeastSquares(np.zeros((5, 2)), np.ones(5))
+    assert rs.descend(still, rs.RandomReshuffling(batches=2), 1.5, method="cavity").range_assumption.holds
+    # The loss does not see what a penalty does to columns of zeros.
+    still = rs.LeastSquares(np.zeros((3, 2)), [1.0, 2.0, 2.0])
+    run = rs.descend(still, rs.RandomReshuffling(batches=1), 2.5, penalty=1.0, start=[1.0, 2.0])
+    assert np.isinf(run.iterate(math.inf)).all()
+    np.testing.assert_array_equal(run.training_loss([0, 3, 10_000, math.inf]), 1.5)
+    # Nothing enters from responses of zero.
+    still = rs.LeastSquares([[0.0, 0.01, 0.2], [0.0, 2.5, 1.1], [0.0, 0.0, 0.0]], np.zeros(3))
+    equal = rs.Cyclic(batches=[[1], [0], [2]], normalize="equal")
+    for scheme in (equal, rs.ShuffleOnce(batches=3), rs.Cyclic(batches=3)):
+        run = rs.descend(still, scheme, alpha=1e10)
+        assert not run.iterate([0, 1, 5, math.inf]).any()
+        assert not run.compare_limit().difference.any()
+
+
+@for_all("scheme", [rs.Cyclic(batches=1), rs.ShuffleOnce(batches=1), rs.RandomReshuffling(batches=1)])
+def test_what_turns_around_every_epoch_counts_them_to_the_last(scheme):
+    """Step (w + penalty) = 2, where w = penalty: each epoch multiplies by -1, give or take the last digit."""
+    X = np.array([[-0.5735011518884231, 0.5422410460851568]])
+    problem = rs.LeastSquares(X, [-0.9], beta_star=[0.0, 0.0], covariance=[0.1, 1.0], noise=0.5)
+    run = rs.descend(problem, scheme, alpha=1.6053195840378884, penalty=0.6229289232768733)
+    alone = run.risk(10**15).total
+    for early in (2, 3):
+        np.testing.assert_allclose(run.risk([early, 10**15]).total[1], alone, rtol=1e-9, atol=1e-20)

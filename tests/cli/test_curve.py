@@ -41,6 +41,7 @@ def test_the_json_holds_the_library_s_numbers(capsys):
         exact = rs.descend(WIDE, scheme, alpha=0.2)
         assert curve["epochs"] == when.tolist()
         assert curve["learning_rate"] == curve["step"] == 0.2 / scheme.batches
+        assert curve["alpha"] == pytest.approx(0.2)
         for part in ("total", "frozen", "bias", "cross", "variance"):
             np.testing.assert_allclose(curve["risk"][part], getattr(exact.risk(when), part), rtol=1e-13)
         np.testing.assert_allclose(curve["training_loss"], exact.training_loss(when), rtol=1e-10)

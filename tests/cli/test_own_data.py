@@ -188,27 +188,20 @@ def test_a_file_that_knows_the_truth_gives_the_risk(capsys):
     np.testing.assert_allclose(problem.covariance.value, np.array([1, 1 / 2, 1 / 3]) * 18 / 11)
 
 
-@for_all(
-    "options, line",
-    [
-        ("", "y = price (the last column; --target NAME takes another), features = a, b, c."),
-        ("--target b", "y = b, features = a, c, price."),
-    ],
-)
-def test_the_target_and_the_features_are_told(capsys, options, line):
-    assert line in shown(capsys, f"curve --data train.csv {STEP} {options}").splitlines()
-    told, _, _ = curve(capsys, f"train.csv {options}")
-    assert told["y"] == (options.split()[1] if options else "price")
-    assert {*told["features"], told["y"]} == {"a", "b", "c", "price"}
-
-
-def test_many_features_are_abbreviated_and_nameless_ones_counted(capsys):
-    text = shown(capsys, f"curve --data plain.csv {STEP}")
-    assert "y = column 4 (the last), features = the other 3 columns." in text
+def test_the_target_and_the_features_are_told(capsys):
     names = [f"f{k}" for k in range(30)] + ["y"]
     pd.DataFrame(rng.standard_normal((40, 31)), columns=names).to_csv("many.csv", index=False)
-    text = shown(capsys, "stability --data many.csv --batches 1")
-    assert "y = y, features = f0, f1, f2, f3, ..., f29 (30 of them)." in text
+    for options, line in (
+        ("train.csv", "y = price (the last column; --target NAME takes another), features = a, b, c."),
+        ("train.csv --target b", "y = b, features = a, c, price."),
+        ("plain.csv", "y = column 4 (the last), features = the other 3 columns."),
+        ("many.csv", "y = y, features = f0, f1, f2, f3, ..., f29 (30 of them)."),
+    ):
+        assert line in shown(capsys, f"curve {STEP} --data {options}").splitlines()
+    for options, target in (("", "price"), ("--target b", "b")):
+        told, _, _ = curve(capsys, f"train.csv {options}")
+        assert told["y"] == target
+        assert {*told["features"], told["y"]} == {"a", "b", "c", "price"}
 
 
 @for_all(
@@ -227,9 +220,6 @@ def test_an_index_is_warned_of(capsys, names, column, told):
     assert err.startswith("reshuffle: warning: index.csv has what looks like an index of its rows")
     assert told in err
     assert curve(capsys, "train.csv")[2] == ""
-
-
-def test_a_header_that_counts_is_warned_of(capsys):
     pd.DataFrame(A).to_csv("numbers.csv", index=False)
     assert "line 1 of numbers.csv counts 0, 1, 2" in curve(capsys, "numbers.csv")[2]
 

@@ -9,6 +9,7 @@ import pytest
 from reshuffle import RandomReshuffling
 from tests.fuzz.cases import Case, Problem, Recipe, case
 from tests.fuzz.questions import FAILURES, answer, ask, compare
+from tests.looped import for_all
 from tests.oracles import brute_force, every_order
 from tests.oracles.exact import moments
 from tests.oracles.exact.oracle import Oracle
@@ -111,65 +112,55 @@ class TestOracle:
         assert moved(exact, 3).X.rank() == exact.X.rank() == 2
 
 
-class TestJudge:
-    """What is wrong is found, and nothing else."""
+FULL, THREE = Scheme("FullBatch"), Scheme("RandomReshuffling", {"batches": 3})
+STABILITY = replace(_case(THREE, "stability"), options={})
+WILD = replace(_case(FULL, epochs=[math.inf]), recipe=Recipe("step", 50.0))
+BEST = replace(_case(FULL, "best_epoch", n=2), options={})
+BEYOND = replace(
+    BEST.problem,
+    sigma=[[1e95 * entry for entry in row] for row in BEST.problem.sigma],
+    beta_star=[1e99 * entry for entry in BEST.problem.beta_star],
+)
 
-    def _wrong(self, drawn, change):
-        found = answer(drawn)
-        assert compare(drawn, found).kind == "right"
-        return compare(drawn, change(found)).kind
 
-    def test_a_risk_off_by_one_in_a_million(self):
-        drawn = _case(Scheme("RandomReshuffling", {"batches": 3}), epochs=[5])
-        assert self._wrong(drawn, lambda risk: replace(risk, variance=risk.variance * (1 + 1e-6))) == "wrong"
+def _off(risk):
+    return replace(risk, variance=risk.variance * (1 + 1e-6))
 
-    def test_an_error_that_is_stated_excuses_it(self):
-        drawn = _case(Scheme("RandomReshuffling", {"batches": 3}), epochs=[5])
 
-        def off(risk):
-            return replace(risk, variance=risk.variance * (1 + 1e-6), error=1e-5 * risk.total)
+@for_all(
+    "drawn, change, kind",
+    [
+        (_case(THREE, epochs=[5]), _off, "wrong"),
+        (_case(THREE, epochs=[5]), lambda risk: replace(_off(risk), error=1e-5 * risk.total), "right"),
+        # A decision is open where the rate may be one.
+        (STABILITY, lambda found: replace(found, converges=False), "wrong"),
+        (STABILITY, lambda found: replace(found, converges=False, error=1e-3), "wrong"),
+        (STABILITY, lambda found: replace(found, converges=False, error=math.inf), "right"),
+        # A risk that is always beyond the range; infinity where nothing grows; a finite number where it diverges.
+        (replace(BEST, problem=BEYOND), lambda best: replace(best, risk=1.0), "wrong"),
+        (
+            _case(Scheme("Cyclic", {"batches": 2}), "iterate", [3, math.inf]),
+            lambda f: (f[0] * np.inf, f[1]),
+            "wrong",
+        ),
+        (WILD, lambda risk: replace(risk, bias=np.ones(1), variance=np.ones(1)), "wrong"),
+        (_case(FULL), lambda risk: replace(risk, bias=risk.bias * np.nan), "nan"),
+    ],
+)
+def test_the_judge_sees_what_is_wrong_and_nothing_else(drawn, change, kind):
+    found = answer(drawn)
+    assert compare(drawn, found).kind == "right"
+    assert compare(drawn, change(found)).kind == kind
 
-        assert self._wrong(drawn, off) == "right"
 
-    def test_a_decision_is_open_where_the_rate_may_be_one(self):
-        drawn = _case(Scheme("RandomReshuffling", {"batches": 3}), "stability")
-        drawn = replace(drawn, options={})
-        assert self._wrong(drawn, lambda found: replace(found, converges=False)) == "wrong"
-        assert self._wrong(drawn, lambda found: replace(found, converges=False, error=1e-3)) == "wrong"
-        assert self._wrong(drawn, lambda found: replace(found, converges=False, error=math.inf)) == "right"
-
-    def test_the_best_epoch_of_a_risk_that_is_always_beyond_the_range(self):
-        drawn = replace(_case(Scheme("FullBatch"), "best_epoch", n=2), options={})
-        huge = [[1e95 * entry for entry in row] for row in drawn.problem.sigma]
-        truth = [1e99 * entry for entry in drawn.problem.beta_star]
-        drawn = replace(drawn, problem=replace(drawn.problem, sigma=huge, beta_star=truth))
-        assert self._wrong(drawn, lambda best: replace(best, risk=1.0)) == "wrong"
-
-    def test_infinity_where_nothing_grows(self):
-        drawn = _case(Scheme("Cyclic", {"batches": 2}), "iterate", [3, math.inf])
-        assert self._wrong(drawn, lambda found: (found[0] * np.inf, found[1])) == "wrong"
-
-    def test_a_finite_number_where_it_diverges(self):
-        drawn = _case(Scheme("FullBatch"), epochs=[math.inf])
-        drawn = replace(drawn, recipe=replace(drawn.recipe, schedule=50.0))
-        assert self._wrong(drawn, lambda risk: replace(risk, bias=np.ones(1), variance=np.ones(1))) == "wrong"
-
-    def test_nan(self):
-        drawn = _case(Scheme("FullBatch"))
-        assert self._wrong(drawn, lambda risk: replace(risk, bias=risk.bias * np.nan)) == "nan"
-
-    def test_a_broken_scheme(self, monkeypatch):
-        monkeypatch.setattr(
-            RandomReshuffling, "partition", lambda self, n: [np.arange(n)[::2], np.arange(n)[1::2]]
-        )
+def test_broken_schemes_crashes_and_clear_errors(monkeypatch):
+    assert ask(_case(Scheme("RandomReshuffling", {"batches": 9}))).kind == "clear error"
+    with monkeypatch.context() as patch:
+        halves = lambda self, n: [np.arange(n)[::2], np.arange(n)[1::2]]  # noqa: E731
+        patch.setattr(RandomReshuffling, "partition", halves)
         assert ask(_case(Scheme("RandomReshuffling", {"batches": 2}))).kind == "wrong"
-
-    def test_warnings_crashes_and_clear_errors(self, monkeypatch):
-        drawn = _case(Scheme("FullBatch"))
-        broken = replace(drawn, scheme=Scheme("RandomReshuffling", {"batches": 9}))
-        assert ask(broken).kind == "clear error"
-        monkeypatch.setattr("reshuffle.run.run.Run.risk", lambda run, epochs: [][0])
-        assert ask(drawn).kind == "crash"
+    monkeypatch.setattr("reshuffle.run.run.Run.risk", lambda run, epochs: [][0])
+    assert ask(_case(FULL)).kind == "crash"
 
 
 @pytest.mark.slow

@@ -32,15 +32,7 @@ def printed_formula(tiny, epochs, with_cross):
 @pytest.mark.parametrize("epochs", [0, 1, 4, 30])
 def test_theorem_batch_generr_exact(n, p, covariance, epochs):
     tiny = case(n, p, 3, covariance=covariance)
-    expected = brute_force.risk(
-        tiny.setting("reshuffling"),
-        "reshuffling",
-        tiny.start,
-        tiny.problem.beta_star,
-        tiny.covariance,
-        0.5,
-        epochs,
-    )
+    expected = tiny.true_risk("reshuffling", epochs)
     risk = tiny.run("reshuffling").risk(epochs)
     assert float(risk.total) == pytest.approx(expected, rel=1e-10)
     assert printed_formula(tiny, epochs, with_cross=True) == pytest.approx(expected, rel=1e-8)
@@ -51,15 +43,7 @@ def test_theorem_batch_generr_exact(n, p, covariance, epochs):
 
 def test_theorem_batch_generr_exact_needs_the_cross_term():
     tiny = case(6, 9, 2, seed=1)
-    true = brute_force.risk(
-        tiny.setting("reshuffling"),
-        "reshuffling",
-        tiny.start,
-        tiny.problem.beta_star,
-        tiny.covariance,
-        0.5,
-        3,
-    )
+    true = tiny.true_risk("reshuffling", 3)
     printed = printed_formula(tiny, 3, with_cross=False)
     assert abs(printed - true) > 0.05 * true
     assert float(tiny.run("reshuffling").risk(3).total) == pytest.approx(true, rel=1e-11)
