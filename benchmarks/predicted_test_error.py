@@ -1,6 +1,7 @@
 """The test error that leave-one-out predicts and the one on held-out rows, on four data sets, 50 splits each.
 
 python -m benchmarks.predicted_test_error
+python -m benchmarks.predicted_test_error --choices [--runs 20] [--momentum 0.9] [diabetes "breast cancer" wine]
 
 Columns are brought to mean zero and variance one, a column of ones is added and learned with the others, and rows
 are split at random, 70 per cent for training. The prediction is `run.leave_one_out` on the training rows alone,
@@ -10,6 +11,9 @@ have in common: their standard error is their deviation over the root of 50. For
 would be too small, since all splits share the same rows; under "new rows" 1/50 + 0.3/0.7 takes the place of 1/50 in
 the root (Nadeau and Bengio, 2003). The last columns have the error on the training rows, and how far that is from
 the held-out one: an estimate as poor as that would be seen.
+
+With --choices, every recipe in the table of a plan is trained without each row in turn, means taken without it
+too, and its left-out error is compared with the one in the table.
 """
 
 import argparse
@@ -22,6 +26,7 @@ from sklearn import datasets, preprocessing
 
 import reshuffle as rs
 from reshuffle._progress import track
+from reshuffle.planning import PlannedRecipe
 
 EPOCHS = (1, 10, 100, math.inf)
 TRAINED = 0.7
@@ -192,6 +197,46 @@ def centring(splits: int = 1500) -> None:
         )
 
 
+def trained_without(X: np.ndarray, y: np.ndarray, recipe: PlannedRecipe, runs: int) -> np.ndarray:
+    """Left-out mean squares (runs,) of trained runs on X and y less their means: one run per row left out."""
+    (n, p), rng, found = X.shape, np.random.default_rng(0), []
+    others = np.array([np.delete(np.arange(n), row) for row in range(n)])
+    means, answers = (X.sum(axis=0) - X) / (n - 1), (y.sum() - y) / (n - 1)
+    for _ in track(range(runs), runs, recipe.words()):
+        learned, velocity = np.zeros((n, p)), np.zeros((n, p))
+        for _ in range(recipe.epochs):
+            order = rng.permuted(others, axis=1)
+            for first in range(0, n - 1, recipe.batch_size):
+                batch = order[:, first : first + recipe.batch_size]
+                rows, ahead = X[batch], answers - (means * learned).sum(axis=1)
+                off = (rows @ learned[..., np.newaxis])[..., 0] + ahead[:, np.newaxis] - y[batch]
+                gradient = (off[:, np.newaxis] @ rows)[:, 0] - off.sum(axis=1, keepdims=True) * means
+                velocity = recipe.momentum * velocity + gradient / batch.shape[1]
+                learned -= recipe.step * velocity
+        predicted = answers + ((X - means) * learned).sum(axis=1)
+        found.append(np.square(y - predicted).mean())
+    return np.array(found)
+
+
+def choices(names: list[str], runs: int, momentum: float) -> None:
+    """Print the table of a plan beside trained runs."""
+    for name in names or ("diabetes", "breast cancer", "wine"):
+        X, y = getattr(datasets, f"load_{name.replace(' ', '_')}")(return_X_y=True)
+        plan = rs.plan(X, y.astype(float), momenta=[momentum])
+        print(f"{name}, momentum {momentum:g}, {runs} runs without each of {len(X)} rows")
+        print(
+            f"{'choice':>17} {'test error':>11} {'its error':>10} {'trained':>11} {'s.e.':>7} {'off by':>8}"
+        )
+        for label, recipe in plan.choices:
+            found = trained_without(standardized(X), y.astype(float), recipe, runs)
+            mean, error = found.mean(), found.std(ddof=1) / math.sqrt(runs)
+            print(
+                f"{label:>17} {recipe.test_error:>11.6g} {recipe.error / recipe.test_error:>10.2%} {mean:>11.6g} "
+                f"{error / mean:>7.2%} {recipe.test_error / mean - 1:>+8.2%}  {recipe.words()}",
+                flush=True,
+            )
+
+
 def main(splits: int = 50, names: list[str] | None = None) -> None:
     """Print one line per data set, scheme and epoch."""
     sizes = []
@@ -218,9 +263,15 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--splits", type=int, default=50)
     parser.add_argument("names", nargs="*", help="data sets, all by default")
+    parser.add_argument("--choices", action="store_true", help="tables of plans beside trained runs")
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--momentum", type=float, default=0.0)
     given = parser.parse_args()
-    main(given.splits, given.names)
-    if not given.names:
+    if given.choices:
+        choices(given.names, given.runs, given.momentum)
+    else:
+        main(given.splits, given.names)
+    if not given.names and not given.choices:
         stopping(given.splits)
         generalized()
         centring()

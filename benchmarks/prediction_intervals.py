@@ -1,6 +1,6 @@
 """Coverage of 90% prediction intervals, on simulated problems and on splits of real data.
 
-python -m benchmarks.prediction_intervals [problems]
+python -m benchmarks.prediction_intervals [problems] [--only digits]
 
 Simulated problems have 200 new rows each. Real data is brought to mean zero and variance one by all rows, a column
 of ones is added, and of every split 70 per cent (or the number of rows named) are trained on, the others are new.
@@ -71,13 +71,19 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("problems", type=int, nargs="?", default=30)
-    count = parser.parse_args().problems
+    parser.add_argument("--only", default="", help="the beginning of a name")
+    given = parser.parse_args()
+    count = given.problems
     recipes = {"plain": (0.1, {}), "momentum 0.9": (0.02, {"momentum": 0.9})}
     print(f"{'coverage of 90% intervals after':34} {'recipe':14}" + "".join(f"{k:>15g}" for k in EPOCHS))
     total = []
     for name, problems in settings(count).items():
+        if not name.startswith(given.only):
+            continue
         for recipe, (share, more) in recipes.items():
             found = []
+            # With momentum, larger steps on digits have no formula, and a run without each row takes too long.
+            share = min(share, 0.007) if more and name.startswith("digits") else share
             for X, y, new, response in track(list(problems()), None, name):
                 step = share / np.square(np.linalg.svd(X, compute_uv=False)[0]) * len(X)
                 scheme = rs.SampleReshuffling(batch_size=max(10, len(X) // 40))

@@ -10,7 +10,7 @@ import numpy as np
 
 import reshuffle as rs
 from reshuffle import asymptotics, plotting
-from reshuffle.asymptotics.best_recipe import FewEpochs, Parts, interpolated
+from reshuffle.asymptotics.best_recipe import FewEpochs, interpolated
 from reshuffle.asymptotics.optimum import Setting
 from reshuffle.asymptotics.spectra import population
 
@@ -162,17 +162,20 @@ def _price_of_others(ax):
 
 def best_risks(aspect, batches, budgets, noises):
     """The best risk of any step within each budget of epochs (rows) at each noise (columns)."""
-    setting = Setting(aspect, population(None), 1.0, 1.0)
-    full = 2 / (1 + math.sqrt(aspect)) ** 2
-    search = FewEpochs(setting, batches, np.arange(1.0, max(budgets) + 1))
-    angles = -np.cos((np.arange(24) + 0.5) * math.pi / 24)
+    full, epochs = 2 / (1 + math.sqrt(aspect)) ** 2, np.arange(1.0, max(budgets) + 1)
     low, high = math.log(full / 40), math.log(1.1 * batches * full)
-    parts = search.parts(np.exp((low + high) / 2 + (high - low) / 2 * angles))
+    logarithms = (low + high) / 2 - (high - low) / 2 * np.cos((np.arange(24) + 0.5) * math.pi / 24)
+    bias, variance = (
+        FewEpochs(Setting(aspect, population(None), noise=noise, signal=1 - noise), batches, epochs).risks(
+            np.exp(logarithms)
+        )
+        for noise in (0.0, 1.0)
+    )
     found = np.ones((len(budgets), len(noises)))
     for i, budget in enumerate(budgets):
-        kept = Parts(parts.alphas, parts.epochs[:budget], parts.bias[:, :budget], parts.variance[:, :budget])
         for j, noise in enumerate(noises):
-            found[i, j] = min(1.0, interpolated(kept, 1.0, noise)[0][1])
+            risks = (bias + noise**2 * variance)[:, :budget]
+            found[i, j] = min(1.0, interpolated(logarithms, risks)[0][1])
     return found
 
 

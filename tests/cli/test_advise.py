@@ -262,3 +262,70 @@ def test_what_is_odd_about_a_table_is_told(capsys):
     assert outcome.code == 0, outcome.err
     assert "warning: mine.csv has what looks like an index of its rows" in outcome.err
     assert "warning: other.csv: column 'city' has categories that mine.csv has not: Rome." in outcome.err
+
+
+def classified(kind, rows=150):
+    """A table with two features, and a target of three classes or two, by the sign of a score with noise."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(rows, 2))
+    score = X @ [2.0, -1.0] + 0.5 * rng.normal(size=rows)
+    number = np.digitize(score, [-1.0, 1.0]) if kind in ("text", "numbers") else (score > 0).astype(int)
+    names = {"text": ["ham", "eggs", "spam"], "numbers": [3, 1, 2], "flags": [False, True]}[kind]
+    return pd.DataFrame(X, columns=["a", "b"]).assign(kind=np.array(names)[number])
+
+
+@for_all("kind", ["text", "numbers", "flags"])
+def test_classes_are_learned(capsys, kind):
+    table = classified(kind)
+    table[:100].to_csv("mine.csv", index=False)
+    table[100:].to_csv("other.csv", index=False)
+    line = "advise --data mine.csv --target kind --test other.csv" + " --classes" * (kind == "numbers")
+    found = answer(capsys, line)
+    plan = rs.plan(table[["a", "b"]][:100], table.kind[:100], classes=True)
+    assert found["classes"] == plan.classes.tolist() == np.unique(table.kind).tolist()
+    assert found["accuracy"] == pytest.approx(plan.accuracy)
+    np.testing.assert_allclose(found["confusion"], plan.classification.confusion)
+    assert (
+        np.sum(found["confusion"], axis=1).tolist()
+        == np.unique(table.kind[:100], return_counts=True)[1].tolist()
+    )
+    # The programs, run on the held-out rows, tell as many of them right as the run that was trained.
+    for program in found["snippets"].values():
+        capsys.readouterr()
+        executed(program)
+        printed = float(re.search(r"accuracy: ([\d.]+)", capsys.readouterr().out)[1])
+        assert printed == pytest.approx(found["test"]["accuracy"], abs=0.05)
+    assert found["test"]["accuracy"] == pytest.approx(found["accuracy"], abs=0.15)
+    words = " ".join(shown(capsys, line).split())
+    assert re.search(r"expect an accuracy of 0\.\d+ ± 0\.\d+ .*, a mean square of ", words)
+    first, counted = plan.classes[0], plan.classification.confusion[0]
+    assert f"Of {counted.sum():g} rows of {first} a single run is expected to tell " in words
+    assert "That run tells 0." in words
+
+
+def test_numbers_are_classes_only_if_that_is_told(capsys):
+    classified("numbers").to_csv("mine.csv", index=False)
+    line = "advise --data mine.csv --target kind"
+    assert answer(capsys, line)["classes"] is None
+    assert "if they are classes, reshuffle advise --classes learns them." in " ".join(
+        shown(capsys, line).split()
+    )
+
+
+def test_classes_that_cannot_be_learned_are_refused(capsys):
+    table = classified("text")
+    table.to_csv("mine.csv", index=False)
+    line = "advise --data mine.csv --target kind"
+    table.assign(kind="toast").to_csv("other.csv", index=False)
+    assert "column 'kind' has others: toast." in run(capsys, f"{line} --test other.csv").err
+    assert "is 'toast' in every row" in run(capsys, line.replace("mine", "other")).err
+    assert "--classes needs a single --target" in run(capsys, f"{line} --target a --classes").err
+    table.assign(kind=table.kind.where(table.index != 7)).to_csv("gap.csv", index=False)
+    assert "1 missing value, the first in line 9" in run(capsys, line.replace("mine", "gap")).err
+    # Text that is meant as numbers or dates is none.
+    for pair in (("12.5%", "3 %"), ("2024-01-31", "2024-02-29"), ("one", "2")):
+        table.assign(kind=[*pair] * 75).to_csv("odd.csv", index=False)
+        assert "column 'kind' must be a number, but it is" in run(capsys, line.replace("mine", "odd")).err
+    # Commands about numbers say who learns classes.
+    for command in ("stability", "curve --step 0.1", "sweep --out a.nc", "influence --row 1 --step 0.1"):
+        assert "reshuffle advise --classes learns classes" in run(capsys, f"{command} --data mine.csv").err

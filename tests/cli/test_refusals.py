@@ -344,9 +344,9 @@ def folder(tmp_path, monkeypatch):
             "column 'rate' must be a number, but it is the percentage '0.5%'; write numbers without the sign",
         ),
         (
-            COLOURS.format("classes"),
-            "column 'y' must be a number, but it is 'no', one of 2 different entries; write 0 and 1 for its "
-            "classes, plan in Python, where rs.plan(X, y) takes classes as they are, or name another target.\n",
+            f"{OWN} classes.csv --one-hot colour",
+            "column 'y' must be a number, but it is 'no', one of 2 different entries; reshuffle advise --classes "
+            "learns classes; here write 0 and 1 for its classes, or name another target.\n",
         ),
         # Sweeps.
         (SWEEP, "out"),

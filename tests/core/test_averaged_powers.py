@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from reshuffle._linalg import moving_mean, tail_mean
+from reshuffle._linalg import moving_mean, moving_power, tail_mean
 
 COUNTED = np.array([0.0, 1e-300, 1e-14, 1e-8, 1e-3, 1e-2, 0.0101, 0.5, 0.999, 1.0, 1.3, 1.9, 2.3, -0.1])
 
@@ -61,3 +61,11 @@ def test_a_trillion_epochs():
         movings = [float(d**k + (1 - d) * rate * (rate**k - d**k) / (rate - d)) for rate in rates]
     np.testing.assert_allclose(tail_mean(decay_rates, 1, count)[0][0], tails, rtol=1e-13)
     np.testing.assert_allclose(moving_mean(decay_rates, 1 - 1e-9, count)[0][0], movings, rtol=1e-12)
+
+
+def test_what_updates_leave():
+    assert moving_power(0.0, 3) == (0.0, 1.0)
+    assert moving_power(0.0, 0) == (1.0, 0.0)
+    left, lost = moving_power(1 - 1e-12, 5)
+    assert left == pytest.approx(1 - 5e-12, rel=1e-15)
+    assert lost == pytest.approx(1e-11, rel=1e-4)

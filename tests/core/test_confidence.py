@@ -156,3 +156,10 @@ def test_the_kind_of_drawn_errors_equals_its_old_name_with_a_warning():
         assert kind == "three standard errors"
     with pytest.warns(DeprecationWarning, match="confidence 99%"):
         assert not kind != "three standard errors"  # noqa: SIM202
+
+
+def test_a_run_that_diverges_says_so_before_it_speaks_of_budgets():
+    problem = rs.gaussian(300, 40, noise=0.5, seed=2, covariance=np.geomspace(1, 0.01, 40))
+    run = rs.descend(problem, rs.RandomReshuffling(batches=15), step=5.0, method="exact", budget=1e5)
+    with pytest.raises(rs.BudgetError, match=r"^at step 5 the mean iterate diverges, .* Besides, .* budget"):
+        run.risk(1)

@@ -9,6 +9,7 @@ import reshuffle as rs
 from reshuffle.epoch.averaging import cavity_maps
 from reshuffle.epoch.visits import Visits
 from reshuffle.errors import UnsupportedError
+from tests.oracles import brute_force
 from tests.problems import case, close
 
 RECIPES = [
@@ -174,3 +175,27 @@ def test_many_batches_agree_with_drawn_orders():
         one, other = drawn.risk(epochs), cavity.risk(epochs)
         assert (np.abs(one.total - other.total) <= one.error + other.error).all()
         assert (other.error < 0.05 * other.total).all()
+
+
+def test_five_batches_and_more_are_within_their_error():
+    tiny = case(7, 3, 1, step=0.02)
+    for sizes in ([2, 2, 1, 1, 1], [1] * 7):
+        A, N = brute_force.sample_mean_map(tiny.problem.X, sizes, sizes, tiny.step)
+        for method in ("cavity", "sampling"):
+            run = rs.descend(
+                tiny.problem,
+                rs.SampleReshuffling(batches=len(sizes)),
+                tiny.step,
+                method=method,
+                rtol=1e-15,
+                budget=1e7,
+            )
+            epoch = run.epoch
+            with pytest.warns(UserWarning, match=rf"relative error of .* by {method}, but rtol is 1e-15"):
+                assert epoch.method == method
+            H, true_H = np.eye(3) - epoch.matrix, np.eye(3) - A
+            rates, true_rates = np.linalg.eigvalsh(H), np.linalg.eigvalsh(true_H)
+            assert np.abs(rates / true_rates - 1).max() <= epoch.error < 0.3
+            close(epoch.matrix, epoch.matrix.T)
+            expected = A @ run.iterate(0) + N @ tiny.problem.y
+            assert np.linalg.norm(run.iterate(1) - expected) <= run.iterate_error(1)

@@ -159,3 +159,14 @@ def test_where_even_a_few_orders_cost_more_than_the_cavity_none_are_drawn(monkey
     run = rs.descend(rs.gaussian(2000, 100, seed=0), rs.SampleReshuffling(batch_size=250), step=0.3)
     assert 0 < run.risk(5).error < 1e-6 * run.risk(5).total
     assert run.method == "cavity"
+
+
+def test_answers_say_how_far_they_may_be_off():
+    run = rs.descend(rs.gaussian(400, 5, noise=0.5, seed=0), rs.RandomReshuffling(batches=100), alpha=0.5)
+    assert " +- " in repr(run.risk(3))
+    assert run.risk(np.ones((2, 3))).error.shape == (2, 3)
+    assert run.iterate_error(np.ones((2, 3))).shape == (2, 3)
+    exact = rs.descend(rs.gaussian(40, 5, seed=0), rs.RandomReshuffling(batches=4), alpha=0.5)
+    assert " +- " not in repr(exact.risk(3))
+    assert exact.risk([1, 2]).error.tolist() == [0, 0]
+    assert exact.iterate_error([1, 2]).tolist() == [0, 0]

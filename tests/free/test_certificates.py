@@ -157,3 +157,8 @@ def test_words_of_different_sizes_are_certified_and_extremes_refused_with_advice
         law.certify(1e200 + 1e200j)
     with pytest.raises(free.ConvergenceError, match=r"at \(1\+1e-200j\).*further from the axis"):
         free.spectrum(x * y + y * x).certify(1 + 1e-200j)
+
+
+def test_rounding_between_words_and_their_reverses_is_allowed():
+    x, y = free.variables(free.Semicircle(), free.Semicircle())
+    assert free.spectrum((0.1 * x + 0.3 * y) ** 3).certify(0.3 + 0.1j).radius < 1e-14

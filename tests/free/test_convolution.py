@@ -176,3 +176,17 @@ def test_gram_matrices_obey_silversteins_equation(ratio):
     exact = -silverstein(sigma, weights, ratio, t).imag / np.pi
     np.testing.assert_allclose(law.density(t), exact, atol=1e-10)
     assert law.moments(1)[0] == pytest.approx(ratio * 3.75, abs=1e-9)
+
+
+def test_gram_refuses_what_it_cannot_take():
+    with pytest.raises(ValueError, match="ratio must be"):
+        free.gram(free.Projection(0.5), 0.0)
+    with pytest.raises(ValueError, match="x >= 0"):
+        free.gram(free.Semicircle(), 0.5)
+    with pytest.raises(TypeError, match="base must be a law"):
+        free.Corner(3.0, 0.5)
+
+
+def test_a_density_that_no_panels_resolve_is_refused():
+    with pytest.raises(free.ConvergenceError, match=r"panels resolve; use density\(t\)"):
+        free.FromDensity(lambda t: np.full(t.shape, np.nan), [(-1.0, 1.0)])

@@ -144,6 +144,7 @@ def test_shapes_flags_errors_and_representations():
     assert found.error.shape == found.value.shape == (1, 3)
     assert repr(found).startswith("Resolved(3 points, 3 of them converged, +- ")
     assert repr(s) == "Spectrum of x1 + x2 - 0.5 x1 x2 - 0.5 x2 x1, pencil 3 x 3"
+    assert repr(s.resolve(0.2)).startswith(f"Resolved({float(s.density(0.2)):.6g} +- ")
 
 
 def test_error_estimates_are_honest_near_an_edge():

@@ -68,3 +68,8 @@ def test_several_intervals_have_a_gap_between_them():
     assert gap.tolist() == np.flatnonzero(np.isnan(density)).tolist() == [20]
     assert (density[19], density[21]) == (0.0, 0.0)
     assert (t[19], t[21]) == (law.support[0][1], law.support[1][0])
+
+
+def test_laws_of_atoms_alone_have_no_height():
+    assert layout.view([layout.points(free.Discrete([1.0]))]) == layout.View(False, 0.0)
+    assert layout.view([]) == layout.View(False, 0.0)

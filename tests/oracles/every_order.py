@@ -311,6 +311,11 @@ def agree(oracle, count, rows_left_out=True):
                 steps = oracle.design.scheme.steps(n)
                 close(steps * tiny.step / n * run.epoch.modified_features.T, G[:, 1:])
                 close(run.epoch.Z, run.epoch.modified_features.T @ problem.X / n)
+                if (
+                    oracle.design.scheme.unit is rs.Unit.SAMPLE
+                    and run.scheme.shuffle is rs.Shuffle.EVERY_EPOCH
+                ):
+                    close(run.epoch.modifier(0) @ problem.X[0], run.epoch.modified_features[0])
     return run
 
 

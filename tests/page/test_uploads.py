@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 
 from reshuffle.page import serving, tabs
-from reshuffle.page.answers import message
+from reshuffle.page.answers import LINES, message
 from reshuffle.page.app import safe_name
 from reshuffle.page.workers import answer
 from tests.looped import for_all
@@ -81,6 +81,17 @@ def test_words_become_categories_where_that_is_asked_for(tmp_path):
     content = table(("city", "b", "y"), columns=(cities, X[:, 1], Y))
     assert asked(tmp_path, content).is_refusal
     assert "encoded city (2 categories)" in asked(tmp_path, content, categories=("city",)).setting
+
+
+def test_a_target_of_words_has_classes(tmp_path):
+    kinds = np.where(Y > 0, "spam", "ham")
+    found = asked(tmp_path, table(("a", "b", "kind"), columns=(X[:, 0], X[:, 1], kinds)))
+    assert found.sentence.startswith("Train with ")
+    assert 0.5 < float(found.facts["Accuracy"]) <= 1
+    assert "plan = rs.plan(X, y)" in found.programs[LINES]
+    assert any("rows of spam a single run is expected to tell" in remark for remark in found.remarks)
+    mixed = asked(tmp_path, table(("a", "b", "kind"), columns=(X[:, 0], X[:, 1], np.where(Y > 0, "1", "no"))))
+    assert "reshuffle advise --classes learns classes" in mixed.sentence
 
 
 def test_names_that_look_like_markup_or_formulas_are_text(tmp_path):

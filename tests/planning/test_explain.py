@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -118,9 +117,7 @@ def test_real_runs_are_plausible_and_their_probabilities_uniform():
     distances = np.linalg.norm((fits - run.iterate(4)) @ data.X.T, axis=1) / math.sqrt(40)
     first = rs.explain(data.X, data.y, fits[0], run, epochs=4).spread
     assert first.distance == pytest.approx(distances[0], rel=1e-9)
-    scaled = first.chi_square * (distances / first.distance) ** 2
-    chances = scipy.stats.chi2.sf(scaled, first.degrees_of_freedom)
-    assert first.probability == pytest.approx(chances[0], rel=1e-9)
+    chances = np.array([rs.explain(data.X, data.y, fit, run, epochs=4).spread.probability for fit in fits])
     assert abs(chances.mean() - 0.5) < 4 / math.sqrt(12 * len(fits))
     assert (chances < 0.01).sum() <= 3 + 4 * math.sqrt(3)
     ratios = (first.deviations * distances / first.distance) ** 2
@@ -140,9 +137,22 @@ def test_the_chi_square_is_that_of_the_eigenvalues():
     assert float(test.expected.value) == pytest.approx(math.sqrt(values.sum()), rel=1e-8)
     assert test.chi_square == pytest.approx(distance**2 * values.sum() / (values**2).sum(), rel=1e-8)
     assert test.degrees_of_freedom == pytest.approx(values.sum() ** 2 / (values**2).sum(), rel=1e-8)
-    drawn = np.random.default_rng(0).chisquare(test.degrees_of_freedom, 40_000)
-    chance = (drawn > test.chi_square).mean()
-    assert test.probability == pytest.approx(chance, abs=4 * math.sqrt(0.25 / 40_000))
+
+
+@for_all("spread", [1e-3, 0.1, 1.0])
+def test_the_probability_is_that_of_normal_runs(spread):
+    """Against draws of sum l_i z_i^2, from near the mean to far out."""
+    data = rs.LeastSquares(X * np.array([1.0, spread, spread]), Y)
+    run = rs.descend(data, rs.RandomReshuffling(batches=3), 0.2)
+    values = np.linalg.eigvalsh(data.X @ run.covariance(4).matrix @ data.X.T / 12)[-3:]
+    drawn = np.square(np.random.default_rng(0).standard_normal((400_000, 3))) @ values
+    direction = np.array([1.0, 0.5, -1.0])
+    unit = np.linalg.norm(data.X @ direction) / math.sqrt(12)
+    for size in (0.3, 0.999, 1.0, 1.001, 2.0, 4.0, 8.0):
+        far = math.sqrt(size * values.sum())
+        found = rs.explain(data.X, Y, run.iterate(4) + far / unit * direction, run, epochs=4).spread
+        chance = (drawn > found.distance**2).mean()
+        assert found.probability == pytest.approx(chance, rel=0.06, abs=4 * math.sqrt(chance / 400_000))
 
 
 def test_epochs_are_found_if_they_are_not_told():

@@ -375,6 +375,8 @@ def test_a_recipe_that_refining_moves_to_another_epoch_knows_its_place():
 
 LARGE, SHORT = rs.gaussian(300, 40, noise=1.0, seed=0), rs.gaussian(100, 3, seed=0)
 COLUMNS = pd.DataFrame(np.column_stack([X, -Y, Y]))
+# 1 of 100 rows differs in the second column, 3 in the third, 4 in the last; the first is constant.
+RARE = np.column_stack([np.ones(100), *(np.arange(100) < k for k in (1, 3, 4)), SHORT.X])
 LEAK = "column 5 of X (counted from 0) alone determines y: check for a leak"
 EDGE = {"batch_sizes": [6, 12], "epochs": 2, "steps": [0.01, 0.02], "penalties": [0.0, 0.1], "verify": False}
 
@@ -397,6 +399,11 @@ EDGE = {"batch_sizes": [6, 12], "epochs": 2, "steps": [0.01, 0.02], "penalties":
             "'f', 'twice y' alone determine y: check for",
         ),
         ((X, X @ np.arange(1.0, 6.0)), {}, "the columns of X determine y almost exactly"),
+        (
+            (RARE, SHORT.y),
+            {"batch_sizes": [100]},
+            "columns 1, 2 of X (counted from 0) differ from the usual value in at most 3 rows: new rows",
+        ),
         ((X, (np.median(Y) < Y) * 1.0), {}, "y is 0 or 1: for two classes"),
         ((SHORT.X, np.arange(100) % 10), {"batch_sizes": [100]}, "10 values, all whole: if they are classes"),
     ],
@@ -412,6 +419,8 @@ def test_nothing_else_is_noted():
     assert small.notes[0].startswith(f"the step is {small.best.share:.3g} times ")
     assert small.critical_step > small.safe_step > small.best.step
     assert not any("class" in note or "determine" in note for note in small.notes)
+    plain = rs.plan(RARE, SHORT.y, batch_sizes=[100], epochs=5, standardize=False)
+    assert not any("usual value" in note for note in (*small.notes, *plain.notes))
     data = rs.gaussian(200, 100, noise=1.0, seed=0)
     wide = rs.plan(data.X, data.y, epochs=1000, verify=False)
     assert not any("compared" in note for note in wide.notes)

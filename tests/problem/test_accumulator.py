@@ -357,3 +357,23 @@ def test_many_outputs():
         np.testing.assert_allclose(getattr(kept, ask)(WHEN), getattr(whole, ask)(WHEN), **CLOSE)
     np.testing.assert_allclose(kept.risk(WHEN).total, whole.risk(WHEN).total, **CLOSE)
     np.testing.assert_allclose(kept.output(2).expected_risk(3).total, whole.output(2).expected_risk(3).total)
+
+
+def test_merging_with_batches_that_are_empty_elsewhere():
+    data = Data(700, 3, 2, seed=11)
+    whole, other = rs.Accumulator(batches=2), rs.Accumulator(batches=2)
+    for accumulator, batch in ((whole, 0), (other, 1)):
+        data.add_to(accumulator, np.flatnonzero(data.labels == batch))
+    for merged in (rs.Accumulator(batches=2).merge(whole).merge(other), whole.merge(other)):
+        np.testing.assert_allclose(merged.coef(), _least_squares(data), **CLOSE)
+
+
+def test_printing():
+    assert repr(rs.Accumulator(batches=3)) == "Accumulator(batches=3, empty)"
+    data = rs.Accumulator(batches=9).add(
+        np.ones((9, 2)), np.ones((9, 1)), np.arange(9), sample_weight=np.ones(9)
+    )
+    assert repr(data) == (
+        "Accumulator(batches=9, n=9, p=2, outputs=1, weighted, counts=[1, 1, 1, 1, 1, 1, 1, 1, ...])"
+    )
+    assert repr(data.problem()) == "LeastSquares(n=9, p=2, outputs=1, weighted, truth unknown)"

@@ -141,3 +141,9 @@ def test_a_problem_is_planned_for_as_it_stands(given):
         rs.plan(rs.LeastSquares.from_kernel(np.eye(3), np.arange(3.0)), **given)
     with pytest.raises(TypeError, match="y must be given"):
         rs.plan(np.eye(3))
+
+
+def test_new_points_must_have_been_given():
+    run = rs.descend(rs.LeastSquares.from_kernel(np.eye(3), np.arange(3.0)), rs.FullBatch(), step=0.1)
+    with pytest.raises(ValueError, match="posed without any"):
+        run.predict(None, 1)

@@ -149,6 +149,7 @@ def test_spreads_limits_and_best_epochs(scheme, recipe):
     assert run.covariance(1).factor.shape[-1] == OUTPUTS
     assert run.stability().rate == pytest.approx(singles[0].stability().rate, rel=1e-10)
     assert run.mean_square_stability().converges == singles[0].mean_square_stability().converges
+    assert "shape=(2, 4, 4, 3)" in str(run.covariance([1, 2]))
     for answer in (run.limit(), run.compare_limit(), run.best_epoch()):
         assert "outputs=3" in str(answer)
 

@@ -82,3 +82,11 @@ def test_entries_that_are_no_numbers_are_named(features, error, message):
         rs.LeastSquares(features, np.zeros(len(features)))
     with pytest.raises(error, match=message.replace("X\\[", "y\\[").replace("X must", "y must")):
         rs.LeastSquares(np.ones((len(features), 1)), features)
+
+
+def test_sparse_features_that_do_not_fit():
+    huge = scipy.sparse.coo_array(([1.0], ([0], [0])), shape=(10**7, 10**7))
+    with pytest.raises(
+        rs.BudgetError, match=r"X is stored dense, which takes 8e\+14 bytes for its shape \(1000"
+    ):
+        rs.LeastSquares(huge, np.zeros(10**7))

@@ -203,3 +203,17 @@ def test_what_is_refused(recipe, message):
     ):
         with pytest.raises(ValueError, match=message):
             ask()
+
+
+def test_no_column_and_all_columns():
+    problem, scheme = case(6, 4, 3).problem, rs.RandomReshuffling(batches=3)
+
+    def recipe(**given):
+        return rs.descend(problem, scheme, 0.1, **given).recipe
+
+    assert recipe() == recipe(unpenalized=[0, 1]) == recipe(penalty=0.3, unpenalized=[3, 0, 1, 2])
+    assert recipe(penalty=0.3) == recipe(penalty=0.3, unpenalized=[])
+    some = recipe(penalty=0.3, unpenalized=[-1, 0])
+    assert some.unpenalized == (0, 3)
+    assert "penalty=0.3, unpenalized=[0, 3]" in repr(some)
+    assert "nesterov=True" in repr(recipe(momentum=0.5, nesterov=True))

@@ -200,3 +200,12 @@ def test_wide_problems_need_no_square_matrix():
     assert found.factor.shape == (200_000, 8)
     assert found.standard_deviations.shape == (200_000,)
     np.testing.assert_allclose(found.trace, np.square(found.standard_deviations).sum(), rtol=1e-10)
+
+
+def test_shuffled_samples_are_simulated():
+    problem = rs.gaussian(40, 4, noise=0.5, seed=7)
+    run = rs.descend(rs.LeastSquares(problem.X, problem.y), rs.SampleReshuffling(batch_size=8), 0.1, rtol=0.1)
+    found = run.covariance(3)
+    assert 0 < found.error < 0.5 * np.linalg.norm(found.matrix)
+    with pytest.raises(ValueError, match="epochs must be finite"):
+        run.covariance(math.inf)

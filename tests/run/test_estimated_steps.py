@@ -8,7 +8,7 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.run import critical_polynomials, critical_steps
-from reshuffle.run.critical_steps import Rate, first_crossing
+from reshuffle.run.critical_steps import STABLE, UNSTABLE, CriticalStep, Rate, first_crossing
 
 
 @pytest.fixture
@@ -143,3 +143,47 @@ def test_a_rate_that_is_a_number_is_narrowed_in_few_evaluations(number):
     assert 0 <= 1 - found < 2e-9
     # Those below lie on the grid from the start to the first step beyond one.
     assert len(tried) - math.ceil(math.log(2) / math.log(1.02)) <= 7
+
+
+def test_a_step_is_a_number_with_an_error():
+    step = CriticalStep(0.5, 0.1, "estimate")
+    assert repr(step) == "0.50 +- 0.10 (estimate)"
+    assert f"{step:.3f}" == "0.500"
+    assert math.isclose(step / 2, 0.25)
+    again = pickle.loads(pickle.dumps(step))
+    assert (again, again.error, again.error_kind) == (0.5, 0.1, "estimate")
+
+
+def test_a_rate_that_stays_near_one_leaves_everything_open():
+    flat, stable = drawn(1.0, 0.1), drawn(0.5, 0.0)
+    assert searched_crossing(lambda step: flat if step > 1 else stable, 1.0).error == math.inf
+
+
+def test_what_may_be_one_earlier_is_in_the_error():
+    found = searched_crossing(lambda step: drawn(step, 0.1), 0.5)
+    assert found == pytest.approx(1, rel=1e-2)
+    assert 0.1 <= found.error < 0.13
+
+
+def test_a_rate_that_rises_with_its_error_leaves_open_how_far():
+    found = searched_crossing(lambda step: drawn(step**4, step**4), 0.5)
+    assert found == pytest.approx(1, rel=5e-2)
+    assert found.error == pytest.approx(found, rel=5e-2)
+    assert found.error_kind == "estimate"
+
+
+def test_an_exact_rate_is_bisected_from_any_start():
+    found = first_crossing(lambda step: STABLE if step < 0.3 else UNSTABLE, 1.0, precision=1e-9)
+    assert found == pytest.approx(0.3, rel=2e-9)
+    assert (found.error, found.error_kind) == (0.0, "exact")
+    assert first_crossing(lambda step: STABLE, 1.0, 7.0, precision=1e-9) == 7.0
+
+
+def test_no_stable_step_is_an_error():
+    with pytest.raises(ArithmeticError, match=r"no step between .* is stable up to rounding; try a smaller"):
+        first_crossing(lambda step: UNSTABLE, 1.0, precision=1e-9)
+
+
+def test_what_has_no_features_never_diverges():
+    problem = rs.LeastSquares(np.zeros((40, 2)), np.zeros(40))
+    assert rs.critical_step(problem, rs.SampleReshuffling(batches=8), mean_square=False) == math.inf

@@ -12,7 +12,7 @@ from reshuffle.recipe.recipe import Recipe
 from reshuffle.run import expected_risk
 from reshuffle.run.trajectory import AffineTrajectory
 from tests.oracles import every_order
-from tests.problems import case
+from tests.problems import case, close
 
 RECIPES = [
     {"step": 0.1},
@@ -243,3 +243,24 @@ def test_a_run_is_never_better_than_its_mean():
     assert risk.total >= risk.mean
     # By exact rational arithmetic.
     assert risk.total == pytest.approx(1.676929156112247e17, rel=1e-12)
+
+
+def test_the_parts_and_the_shapes():
+    run = rs.descend(rs.gaussian(20, 30, noise=0.5, seed=0), rs.RandomReshuffling(batches=4), alpha=0.3)
+    found = run.expected_risk([[0, 3], [3, 50]])
+    assert found.total.shape == found.mean.shape == found.spread.shape == found.error.shape == (2, 2)
+    close(found.total, found.mean + found.spread, 1e-14)
+    close(found.mean, run.risk([[0, 3], [3, 50]]).total, 0)
+    assert found.total[0, 1] == found.total[1, 0]
+    assert found.spread[0, 0] == pytest.approx(0, abs=1e-14)
+    assert (found.spread[1] > 0).all()
+    assert run.expected_risk([]).total.shape == (0,)
+    assert "spread=" in repr(run.expected_risk(3))
+    assert "shape=(2, 2)" in repr(found)
+
+
+@pytest.mark.parametrize("mean_square", [False, True])
+def test_features_that_are_all_zero_are_moved_by_the_penalty_alone(mean_square):
+    problem = rs.LeastSquares(np.zeros((3, 2)), np.zeros(3))
+    found = rs.critical_step(problem, rs.RandomReshuffling(batches=3), mean_square=mean_square, penalty=0.1)
+    assert found == pytest.approx(20.0, rel=1e-8)

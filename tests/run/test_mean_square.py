@@ -235,3 +235,13 @@ def test_the_limit_is_infinite_exactly_where_the_mean_square_diverges(seed):
         run = rs.descend(problem, rs.RandomReshuffling(batches=3), step=times / largest, momentum=0.5)
         finite = np.isfinite(run.expected_risk(math.inf).total)
         assert finite == run.mean_square_stability().converges
+
+
+def test_commuting_batches_have_one_critical_step():
+    problem, scheme = rs.LeastSquares([[1.0, 0.0], [0.0, 2.0]], [0.0, 0.0]), rs.RandomReshuffling(batches=2)
+    one, other = (
+        rs.critical_step(problem, scheme, mean_square=False),
+        rs.critical_step(problem, scheme, mean_square=True),
+    )
+    assert one == pytest.approx(0.5, rel=1e-6)
+    assert other == pytest.approx(0.5, rel=2e-6)

@@ -47,3 +47,12 @@ def test_amplitudes_beyond_the_range_of_squares_are_harmless_where_nothing_has_h
         rs.LeastSquares(np.eye(2), [0, 0], beta_star=[0, 0], noise=1.0), rs.FullBatch(), 0.5
     )
     assert rs.descend(far, rs.FullBatch(), 0.5).risk(np.inf).total == expected.risk(np.inf).total
+
+
+def test_a_number_as_covariance_scales_the_risk():
+    tiny = case(7, 10, 3, covariance="identity")
+    problem = rs.LeastSquares(
+        tiny.problem.X, tiny.problem.y, beta_star=tiny.problem.beta_star, covariance=4.0, noise=0.5
+    )
+    scaled = rs.descend(problem, tiny.scheme("reshuffling"), tiny.step, start=tiny.start).risk(5)
+    assert scaled.total == pytest.approx(4 * tiny.run("reshuffling").risk(5).total)

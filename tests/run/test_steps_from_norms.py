@@ -56,3 +56,22 @@ def test_no_decomposition_is_made(monkeypatch):
     monkeypatch.setattr(row_space, "reduce", never)
     norm = np.linalg.norm(problem.X, 2)
     assert math.isclose(rs.critical_step(problem, rs.FullBatch()), 2 * 500 / norm**2, rel_tol=1e-12)
+
+
+@pytest.mark.parametrize("small", [0, 1000], ids=["Lanczos", "Gram"])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 50), (50, 1), (60, 50)])
+def test_nothing_is_nothing(monkeypatch, small, shape):
+    monkeypatch.setattr(critical_steps, "_SMALL", min(small, 1000) or (0 if min(shape) > 1 else 1))
+    assert largest_eigenvalue(np.zeros(shape), np.ones(shape[0]), 1.0) == 0.0
+
+
+def test_an_iteration_that_does_not_end_is_replaced(monkeypatch):
+    monkeypatch.setattr(critical_steps, "_SMALL", 0)
+    X, weights = MATRICES["gaussian"], np.ones(70)
+    expected = largest_eigenvalue(X, weights, 1.0)
+
+    def never(*arguments, **options):
+        raise critical_steps.ArpackNoConvergence("none", np.zeros(0), np.zeros((0, 0)))
+
+    monkeypatch.setattr(critical_steps, "eigsh", never)
+    assert math.isclose(largest_eigenvalue(X, weights, 1.0), expected, rel_tol=1e-12)

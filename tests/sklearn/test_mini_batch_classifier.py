@@ -105,3 +105,26 @@ def test_equal_accuracies_are_decided_by_the_mean_square():
     ).fit(far, ["no"] * 3 + ["yes"] * 3)
     assert (search.cv_results_["mean_test_score"] == 1.0).all()
     assert (search.best_params_["learning_rate"], search.best_epoch_) == (0.1, 20)
+
+
+def test_the_accuracy_on_new_rows_is_in_its_interval():
+    """95% of the time, if problems are drawn: 38 of 40 on average, and below 34 once in a hundred times."""
+    inside = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        rows, signal = rng.standard_normal((2040, 3)), rng.standard_normal(3)
+        labels = rows @ signal + rng.standard_normal(2040) > 0
+        search = MiniBatchClassifierCV(batch_sizes=[None], epochs=[1, 3, 10, 30]).fit(rows[:40], labels[:40])
+        low, high = search.interval_
+        assert 0 <= low < search.accuracy_ < high <= 1
+        inside.append(low <= search.score(rows[40:], labels[40:]) <= high)
+    assert sum(inside) >= 34
+
+
+def test_no_miss_among_few_rows_is_no_certainty():
+    far = np.array([[-3.0], [-2.0], [-1.0], [1.0], [2.0], [3.0]])
+    search = MiniBatchClassifierCV(batch_sizes=[None], fit_intercept=False).fit(far, ["no"] * 3 + ["yes"] * 3)
+    assert search.accuracy_ == 1
+    # Six of six are right with a probability of 5% if each is right with 0.61.
+    assert 0.5 < search.interval_[0] < 0.65
+    assert search.interval_[1] == pytest.approx(1)

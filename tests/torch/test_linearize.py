@@ -203,10 +203,14 @@ def test_the_learning_rate_at_which_it_diverges():
     model, loader = network(), DataLoader(data(), batch_size=4, shuffle=True)
     lazy = linearize(model, loader)
     loop = recipe(torch.optim.SGD(model.parameters(), lr=0.1), loader)
-    largest = lazy.critical_learning_rate(loop)
-    for lr, converges in ((0.98 * largest, True), (1.02 * largest, False)):
-        loop = recipe(torch.optim.SGD(model.parameters(), lr=lr), loader)
-        assert lazy.descend(loop).stability().converges == converges
+    single, mean = lazy.critical_learning_rate(loop), lazy.critical_learning_rate(loop, mean_square=False)
+    assert single < mean
+    for largest, mean_square in ((single, True), (mean, False)):
+        for lr, converges in ((0.98 * largest, True), (1.02 * largest, False)):
+            loop = recipe(torch.optim.SGD(model.parameters(), lr=lr), loader)
+            run = lazy.descend(loop)
+            found = run.mean_square_stability() if mean_square else run.stability()
+            assert found.converges == converges
 
 
 def test_classes_are_one_output_each_and_training_afterwards_changes_nothing():

@@ -187,3 +187,21 @@ def test_degrees_of_freedom_at_the_ends():
     run = rs.descend(DATA, rs.FullBatch(), step=0.1)
     np.testing.assert_allclose(run.degrees_of_freedom([0, math.inf]), [0, 6], atol=1e-12)
     assert np.isinf(rs.descend(DATA, rs.FullBatch(), step=100.0).degrees_of_freedom(math.inf))
+
+
+def test_the_best_epoch_of_each_output():
+    drawn = rs.gaussian(40, 25, noise=1.0, seed=4)
+    y = np.column_stack([drawn.y, drawn.X @ np.ones(25)])
+    found = rs.descend(rs.LeastSquares(drawn.X, y), rs.RandomReshuffling(batches=3), alpha=0.1).best_epoch()
+    alone = rs.descend(
+        rs.LeastSquares(drawn.X, drawn.y), rs.RandomReshuffling(batches=3), alpha=0.1
+    ).best_epoch()
+    assert found.epoch[0] == alone.epoch
+    assert found.epoch[1] == math.inf
+
+
+def test_more_outputs_than_memory(monkeypatch):
+    monkeypatch.setattr("reshuffle.validation.contour.available_bytes", lambda: 1e4)
+    run = rs.descend(rs.LeastSquares(DATA.X, np.ones((30, 50))), rs.FullBatch(), step=0.05)
+    with pytest.raises(rs.BudgetError, match="columns of y"):
+        run.leave_one_out(5)

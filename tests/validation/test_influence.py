@@ -185,3 +185,25 @@ def test_groups_of_rows_are_deleted_together():
         want = alone.predict(NEW[:, :3], EPOCHS) - run.predict(NEW[:, :3], EPOCHS)
         np.testing.assert_allclose(found.values[:, place], want, atol=1e-12)
         np.testing.assert_allclose(same.risk(EPOCHS).total, alone.risk(EPOCHS).total, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [{"momentum": 0.5}, {"momentum": 0.9, "nesterov": True, "penalty": 0.1}, {"average": rs.EMA(0.5)}],
+)
+@pytest.mark.parametrize(
+    "scheme", [rs.FullBatch(), rs.RandomReshuffling(batch_size=3), rs.SampleWithReplacement(batch_size=3)]
+)
+def test_momentum_averages_and_limits(scheme, recipe):
+    """Against runs on the problem with a row of zeros."""
+    data, epochs = problem(9, 3), [1, 6, 100, math.inf]
+    run = rs.descend(data, scheme, step=0.05, **recipe)
+    found = run.influence(NEW[:, :3], epochs, rows=[7, 2])
+    assert found.method == ("refits" if "average" in recipe else "exact")
+    for place, row in enumerate((7, 2)):
+        kept = np.arange(9) != row
+        alone = rs.descend(
+            rs.LeastSquares(data.X * kept[:, np.newaxis], data.y * kept), scheme, step=0.05, **recipe
+        )
+        want = alone.predict(NEW[:, :3], epochs) - run.predict(NEW[:, :3], epochs)
+        np.testing.assert_allclose(found.values[:, place], want, atol=1e-11)

@@ -254,3 +254,11 @@ def test_the_standard_error_has_the_unit_of_the_test_error(size, scheme, momentu
     close(plain.standard_error, squares.std(axis=1, ddof=1) / np.sqrt(8))
     for part in ("mean_square", "standard_error"):
         close(getattr(scaled, part) / size / size, getattr(plain, part))
+
+
+def test_in_the_limit_it_is_that_of_least_squares():
+    data = problem(20, 4)
+    found = rs.descend(data, rs.FullBatch(), step=0.1).leave_one_out(math.inf)
+    fit = data.X @ np.linalg.lstsq(data.X, data.y, rcond=None)[0]
+    np.testing.assert_allclose(found.residuals, (data.y - fit) / (1 - data.leverages), rtol=1e-9)
+    assert not found.saturated.any()

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import reshuffle as rs
     from reshuffle._arrays import FloatArray
     from reshuffle.planning import HoldoutCheck
+    from reshuffle.validation.classification import Classification
 
 _FEWEST_ROWS = 3
 """One to leave out, and two to learn from."""
@@ -28,12 +30,16 @@ _EQUAL = 1e-3
 """Shares of the test error that nobody would notice; the plan takes them for equal, too."""
 _WORTH_IT = 0.01
 """Shares of the test error for which one might leave training alone."""
+_SEEN = 0.05
+"""Rows that are expected to be taken for another class, from which on they are told."""
 _RECIPE = ("batch_size", "learning_rate", "momentum", "weight_decay", "epochs", "test_error")
 _PROMISED = ("test_error", "standard_error", "interval", "naive_test_error")
 """Attributes of the plan in JSON: `naive_test_error` is that of the table, before the choice is corrected for."""
 _DATA = ("targets", "features", "encoded", "filled", "dropped", "constant")
 """Attributes of recipes and of the data in JSON."""
-_CHECK = {name: name for name in ("predicted", "predicted_error", "single_run", "of_outputs", "rows")}
+_CHECK = {
+    name: name for name in ("predicted", "predicted_error", "single_run", "of_outputs", "rows", "accuracy")
+}
 _CHECK |= {"mean_run": "found", "standard_error": "found_error"}
 # Former names.
 _CHECK |= {"promised": "predicted", "promised_error": "predicted_error"}
@@ -47,6 +53,7 @@ def advise(
     drop: options.Drop = (),
     one_hot: options.OneHot = (),
     fill: options.Fill = None,
+    classes: Annotated[bool, DATA, options.FLAG] = False,
     test: Annotated[str | None, ACCURACY] = None,
     batch_size: Annotated[str | None, RECIPE, also("-b")] = None,
     momentum: Annotated[str, RECIPE] = "0",
@@ -62,11 +69,16 @@ def advise(
     left out in turn), without training. Ends with a program in torch and one
     in scikit-learn, the numbers filled in.
 
+    A target of text or of True and False has classes, which are learned by
+    squared loss: the accuracy to expect is told, and which classes are taken
+    for which.
+
     For example:
       reshuffle advise --data mine.csv --target price --test other.csv
 
     :param data: Your table: FILE.csv with a header, .tsv, .csv.gz or .parquet, or - for standard input.
     :param target: The column to be predicted; once for each of several.
+    :param classes: The target has classes although its entries are numbers.
     :param test: Held-out rows with the same columns: the recommendation is checked on them.
     :param batch_size: Batch sizes to choose from, separated by commas; else 16 to 256, and all rows.
     :param momentum: Momenta to choose from, separated by commas.
@@ -86,7 +98,7 @@ def advise(
     }
     if test is not None and Path(test).exists() and Path(data).exists() and Path(test).samefile(data):
         raise InputError(f"{{test}} must hold other rows than {{data}}, but both are the file {test!r}.")
-    read = read_for_advice(data, target, drop, one_hot, fill)
+    read = read_for_advice(data, target, drop, one_hot, fill, classes or None)
     held_out = None
     if test is not None:
         _named_table(test)
@@ -99,7 +111,9 @@ def advise(
     if held_out is not None:
         X, y = held_out
         # Targets are in the units of the plan.
-        check = advice.plan.check_on(X, y[:, 0] if advice.is_single else y / advice.units, seed=seed)
+        if read.labels is None:
+            y = y[:, 0] if advice.is_single else y / advice.units
+        check = advice.plan.check_on(X, y, seed=seed)
         advice = replace(advice, check=check, test=test, seed=seed)
     render.deliver(answer(advice), outputs)
 
@@ -110,6 +124,7 @@ def read_for_advice(
     drop: Sequence[str] = (),
     one_hot: Sequence[str] = (),
     fill: str | None = None,
+    classes: bool | None = None,
 ) -> Data:
     """Read a table with names of columns; what nothing can be learned from is refused by name."""
     import numpy as np
@@ -123,7 +138,7 @@ def read_for_advice(
         raise InputError(
             f"{path} must have a column other than {{target}} to learn from, but it has only one."
         )
-    data = reader.read(table, target, drop, one_hot, fill)
+    data = reader.read(table, target, drop, one_hot, fill, classes)
     if len(data.X) < _FEWEST_ROWS:
         raise InputError(
             f"{path} must have at least {_FEWEST_ROWS} rows, to leave one out and learn from the others, "
@@ -131,8 +146,9 @@ def read_for_advice(
         )
     for name, column in zip(data.targets, data.y.T, strict=True):
         if np.ptp(column) == 0:
+            value = f"{column[0]:g}" if data.labels is None else reader.quoted(str(data.labels[0]))
             raise InputError(
-                f"{{target}} {shown(name)} is {column[0]:g} in every row of {path}: there is nothing to be "
+                f"{{target}} {shown(name)} is {value} in every row of {path}: there is nothing to be "
                 "learned; name another column."
             )
     # Columns of numbers that are constant, and those with one category alone.
@@ -185,7 +201,8 @@ class Advice:
     """A plan for the data of a file, and its check on held-out rows.
 
     In the plan targets are divided by `units` (t,): 1 for one target, the standard deviations of several, so that
-    all of them count. The expected test error of each of several targets is in units of its own squared.
+    all of them count. The expected test error of each of several targets is in units of its own squared. Classes
+    are one target, whose errors are those of the numbers that stand for them.
     """
 
     data: Data
@@ -206,11 +223,14 @@ class Advice:
 
         import reshuffle as rs
 
+        X = pd.DataFrame(data.X, columns=data.features, copy=False)
+        if data.labels is not None:
+            plan = rs.plan(X, data.labels, classes=True, **grid)
+            return cls(data, plan, np.ones(1), np.sqrt([np.square(plan.problem.y).mean()]))
         deviations = data.y.std(axis=0)
         is_single = len(data.targets) == 1
         # Descent is linear in the targets: other units change none of its choices but how much each target counts.
         units = np.ones(1) if is_single else deviations
-        X = pd.DataFrame(data.X, columns=data.features, copy=False)
         plan = rs.plan(X, data.y[:, 0] if is_single else data.y / units, **grid)
         if is_single or not plan.best.is_verified:
             return cls(data, plan, units, deviations)
@@ -224,6 +244,16 @@ class Advice:
     def is_single(self) -> bool:
         """True if there is one target, in whose units all errors are."""
         return len(self.units) == 1
+
+    @cached_property
+    def classification(self) -> "Classification | None":
+        """Accuracy and confusion to expect of a single run, for y of classes, unless that takes too long."""
+        from reshuffle.grid.metrics import REFUSALS
+
+        try:
+            return None if self.plan.classes is None else self.plan.classification
+        except REFUSALS:
+            return None
 
     def error(self, mean_square: float, error: float = 0.0) -> tuple[float, float]:
         """A test error for people: its root in units of a single target, else the share of the variance."""
@@ -282,7 +312,16 @@ def remarks(advice: Advice) -> list[str]:
     extras += f" weight decay {number(best.penalty, 3)}," * bool(best.penalty)
     square = uncertain(plan.test_error, plan.standard_error)
     low, high = (number(advice.error(bound)[0], 3) for bound in plan.interval)
-    if advice.is_single:
+    if plan.classes is not None:
+        low, high = (number(bound, 3) for bound in plan.interval)
+        expected = f"a mean square of {square} (95% interval {low} to {high})"
+        found = advice.classification
+        if found is not None:
+            accuracy = uncertain(float(found.accuracy), float(found.standard_error))
+            expected = (
+                f"an accuracy of {accuracy} (share of new rows that a single run tells right), {expected}"
+            )
+    elif advice.is_single:
         root = uncertain(*advice.error(plan.test_error, plan.standard_error))
         expected = (
             f"a test error of {root} (RMSE, 95% interval {low} to {high}; {shown(advice.data.targets[0])} has a "
@@ -298,9 +337,13 @@ def remarks(advice: Advice) -> list[str]:
         f"Train with {batches(plan, best.batch_size)}, learning rate {number(best.step, 3)},{extras} for "
         f"{best.epochs} epoch{'s' * (best.epochs != 1)}; expect {expected}."
     ]
-    lines += [
-        f"{note[0].upper()}{note[1:]}.".replace("The step ", "The learning rate ") for note in plan.notes
-    ]
+    lines += _confusions(advice)
+    with_classes = "" if advice.data.labels is not None else "with reshuffle advise --classes, "
+    for note in plan.notes:
+        note = note.replace("the step ", "the learning rate ")
+        note = note.replace("plan.accuracy", f"{with_classes}the accuracy is")
+        note = note.replace("plan with classes=True", "reshuffle advise --classes learns them")
+        lines.append(f"{note[0].upper()}{note[1:]}.")
     fits = (plan.least_squares, plan.ridge)
     simple = [
         f"{fit.name} {number(advice.error(fit.mean_square)[0], 4)} ({against(fit.mean_square, best.test_error)})"
@@ -311,7 +354,8 @@ def remarks(advice: Advice) -> list[str]:
     if simplest.mean_square < (1 - _WORTH_IT) * best.test_error:
         lines.append(f"Here {simplest.name} does better than training.")
     if best.test_error >= (float(advice.deviations[0]) ** 2 if advice.is_single else 1.0):
-        lines.append("That is no better than always predicting the mean.")
+        always = "predicting the mean" if plan.classes is None else "telling the most frequent class"
+        lines.append(f"That is no better than always {always}.")
     check = advice.check
     if check is not None:
         achieved, wanted = (
@@ -325,6 +369,25 @@ def remarks(advice: Advice) -> list[str]:
             f"one run that was trained (seed {advice.seed}) {number(advice.error(check.single_run)[0], 4)}; "
             f"expected was {wanted}, which is {'within' if check.agrees else 'not within'} two standard errors."
         )
+        if plan.classes is not None:
+            lines.append(f"That run tells {number(check.accuracy, 4)} of them right.")
+    return lines
+
+
+def _confusions(advice: Advice) -> list[str]:
+    """Sentences on the classes that a single run is expected to take for others."""
+    found = advice.classification
+    if found is None:
+        return []
+    assert advice.plan.classes is not None
+    names, lines = [shown(str(name)) for name in advice.plan.classes], []
+    for place, (name, row) in enumerate(zip(names, found.confusion, strict=True)):
+        wrong = [
+            f"{number(row[k], 2)} for {names[k]}" for k in (-row).argsort() if k != place and row[k] >= _SEEN
+        ]
+        taken = f", and to take {some(wrong, str)}" * bool(wrong)
+        right = f"a single run is expected to tell {number(row[place], 3)} right"
+        lines.append(f"Of {row.sum():g} rows of {name} {right}{taken}.")
     return lines
 
 
@@ -371,6 +434,7 @@ def answer(advice: Advice) -> Report:
     import numpy as np
 
     plan, best, data, check = advice.plan, advice.plan.best, advice.data, advice.check
+    found = advice.classification
     code = training_programs(data, plan, advice.test)
     records = choices(advice)
     table: dict[str, Any] = {"choice": "name", "batch size": "batch_size"}
@@ -388,6 +452,8 @@ def answer(advice: Advice) -> Report:
     )
     unit = f"RMSE of {data.targets[0]}" if advice.is_single else "share of the variance"
     units = "in units of the target squared" if advice.is_single else "each target in its standard deviations"
+    if data.labels is not None:
+        units = "of the numbers that stand for the classes"
 
     def draw_map(ax: "Axes") -> None:
         from reshuffle import plotting
@@ -418,6 +484,10 @@ def answer(advice: Advice) -> Report:
             "notes": plan.notes,
             "units": advice.units,
             "test_error_of_targets": advice.of_targets,
+            "classes": plan.classes,
+            "accuracy": found and found.accuracy,
+            "accuracy_standard_error": found and found.standard_error,
+            "confusion": found and found.confusion,
             "least_squares": vars(plan.least_squares),
             "ridge": vars(plan.ridge),
             "coefficients": lambda: np.reshape(plan.coefficients[0], (data.X.shape[1], -1)) * advice.units,
@@ -475,14 +545,16 @@ def training_programs(data: Data, plan: "rs.Plan", test: str | None) -> dict[str
         _reading("test", test, data),
         *["test = test.fillna(X.median())"] * (data.fill is not None),
         f"X_test = {taken}",
-        f"y_test = test[{_code(data.targets)}]",
+        f"y_test = test[{_target(data)}]",
     ]
-    predicted = {"torch": "predict(X_test)", "scikit_learn": "model.predict(X_test).reshape(y_test.shape)"}
+    fitted = ("predict(X_test)", "model.predict(X_test).reshape(y_test.shape)")
+    shown = [f'"test error:", (({one} - y_test) ** 2).mean().to_dict()' for one in fitted]
+    if data.labels is not None:
+        fitted = ("predicted_labels(X_test)", "model.predict(X_test)")
+        shown = [f'"accuracy:", ({one} == y_test).mean()' for one in fitted]
     return {
-        name: "\n".join(
-            [program, *lines, f'print("test error:", (({fitted} - y_test) ** 2).mean().to_dict())\n']
-        )
-        for (name, program), fitted in zip(programs.items(), predicted.values(), strict=True)
+        name: "\n".join([program, *lines, f"print({one})\n"])
+        for (name, program), one in zip(programs.items(), shown, strict=True)
     }
 
 
@@ -492,9 +564,14 @@ def reading_lines(data: Data) -> list[str]:
     return [
         _reading("table", data.path, data),
         *[f"table = table.fillna({_code(data.filled)})"] * bool(data.filled),
-        f"X, y = table.drop(columns={_code(away)}), table[{_code(data.targets)}]",
+        f"X, y = table.drop(columns={_code(away)}), table[{_target(data)}]",
         *[f"X = pd.get_dummies(X, columns={_code(list(data.encoded))}, dtype=float)"] * bool(data.encoded),
     ]
+
+
+def _target(data: Data) -> str:
+    """The key of y in the table: a list of targets, or the name of the column of classes."""
+    return _code(data.targets if data.labels is None else data.targets[0])
 
 
 def _reading(name: str, path: str, data: Data) -> str:

@@ -19,7 +19,7 @@ from reshuffle.cli.console import InputError, warn
 if TYPE_CHECKING:
     import pandas as pd
 
-    from reshuffle._arrays import FloatArray
+    from reshuffle._arrays import AnyArray, FloatArray
 
 STANDARD_INPUT = "-"
 _KINDS = {
@@ -315,7 +315,8 @@ class Data:
     Columns of X are those that are numbers, then for each column of categories a column of zeros and ones per
     category, in ascending order, as pandas.get_dummies has them. `fill` says how missing values of features are
     replaced, `filled` by which numbers; `choice` why this column is y, if none was named. The truth is `beta_star`,
-    `covariance` and `noise`, as far as the file knows them; arrays X and y come from no table.
+    `covariance` and `noise`, as far as the file knows them; arrays X and y come from no table. Where y has classes,
+    `labels` (n,) are its entries; those that are no numbers are counted in y.
     """
 
     table: FileTable | None
@@ -331,6 +332,7 @@ class Data:
     filled: dict[str, float] = field(default_factory=dict)
     choice: str = ""
     truth: dict[str, Any] = field(default_factory=dict)
+    labels: "AnyArray | None" = None
 
     @property
     def has_names(self) -> bool:
@@ -353,8 +355,8 @@ class Data:
         filled = f" Missing values of {some(self.filled)} are their medians." * bool(self.filled)
         return f"y = {shown(target)}{self.choice}, features = {', '.join(names)}.{filled}"
 
-    def held_out(self, path: str) -> tuple["FloatArray", "FloatArray"]:
-        """X and y of another file, with columns of the same names in any order, or of the same places."""
+    def held_out(self, path: str) -> tuple["FloatArray", "AnyArray"]:
+        """X and y, or labels, of another file, with columns of the same names in any order or of equal places."""
         import numpy as np
 
         # Arrays have no names, and may have no table.
@@ -380,13 +382,25 @@ class Data:
                 f"{{test}} {path} must have the columns of {self.path}, but it lacks {some(lacking)}."
             )
         medians = dict(zip(self.numeric, np.median(self.X[:, : len(self.numeric)], axis=0), strict=True))
-        made = _numbers(table, self.numeric, self.targets, list(self.encoded), medians if self.fill else {})
+        targets = self.targets if self.labels is None else []
+        made = _numbers(
+            replace(table, words=list(self.encoded)), self.numeric, targets, medians if self.fill else {}
+        )
         categories = _words(made[0], self.encoded)
         for name, cells in categories.items():
             new = sorted(set(cells) - set(self.encoded[name]))
             if new:
                 warn(f"{path}: column {quoted(name)} has categories that {self.path} has not: {some(new)}.")
-        return _encoded(made[1], categories, self.encoded), made[2]
+        if self.labels is None:
+            return _encoded(made[1], categories, self.encoded), made[2]
+        labels = _labels(made[0], self.targets[0])
+        unknown = sorted(set(labels.tolist()) - set(self.labels.tolist()))
+        if unknown:
+            raise InputError(
+                f"{{test}} {path} must have the classes of {self.path}, but column {quoted(self.targets[0])} has "
+                f"others: {some(map(str, unknown))}."
+            )
+        return _encoded(made[1], categories, self.encoded), labels
 
     def warn_of_indices(self) -> None:
         """Warn of an index that pandas wrote: it is a feature like any other, and seldom meant to be."""
@@ -411,12 +425,15 @@ def read(
     drop: Sequence[str] = (),
     one_hot: Sequence[str] = (),
     fill: str | None = None,
+    classes: bool | None = False,
 ) -> Data:
     """Read X, y and what the file, or a table of it, knows of the truth.
 
     npz: arrays X and y, and `beta_star`, `covariance`, `noise`. npy: the last column is y. Tables: the columns
-    `target`, else the one named y, else the last.
+    `target`, else the one named y, else the last. `classes` is True if y has labels, None if its entries tell.
     """
+    import numpy as np
+
     path = source if isinstance(source, str) else source.path
     kind = kind_of(path)
     for option, given in (("target", target), ("drop", drop), ("one_hot", one_hot)):
@@ -458,7 +475,18 @@ def read(
                 f"{{{option}}} and {{{other}}} must name different columns, but both name {some(both)}."
             )
     numeric = [name for name in table.names if name not in {*targets, *dropped, *words}]
-    table, features, y, filled = _numbers(table, numeric, targets, words, fill)
+    table, labels = replace(table, words=words), None
+    if classes and len(targets) > 1:
+        raise InputError(
+            f"{{classes}} needs a single {{target}}, but there are {len(targets)}: {some(targets)}."
+        )
+    if classes or (classes is None and len(targets) == 1 and _has_labels(table.frame[targets[0]])):
+        table, features, y, filled = _numbers(table, numeric, [], fill)
+        labels = _labels(table, targets[0])
+        y = (np.unique(labels, return_inverse=True)[1] if labels.dtype.kind == "U" else labels)[:, np.newaxis]
+        y = y.astype(np.float64)
+    else:
+        table, features, y, filled = _numbers(table, numeric, targets, fill)
     categories = _words(table, words)
     encoded = {name: sorted(set(cells)) for name, cells in categories.items()}
     for name, found in encoded.items():
@@ -476,7 +504,9 @@ def read(
     X = _encoded(features, categories, encoded)
     # A copy has no frame, which takes as much memory as X.
     table = replace(table, loaded=None)
-    return Data(table, path, X, y, targets, numeric, encoded, dropped, [], fill, filled, choice)
+    return Data(
+        table, path, X, y, targets, numeric, encoded, dropped, [], fill, filled, choice, labels=labels
+    )
 
 
 def _named(table: FileTable, option: str, given: Sequence[str]) -> list[str]:
@@ -503,19 +533,19 @@ def _named(table: FileTable, option: str, given: Sequence[str]) -> list[str]:
 
 def numbers_of(table: FileTable) -> "FloatArray":
     """All columns of a table of numbers."""
-    return _numbers(table, table.names, [], [], None)[1]
+    return _numbers(table, table.names, [], None)[1]
 
 
 def _numbers(
-    table: FileTable, features: list[str], targets: list[str], words: list[str], fill: Any
+    table: FileTable, features: list[str], targets: list[str], fill: Any
 ) -> tuple[FileTable, "FloatArray", "FloatArray", dict[str, float]]:
-    """The table with its words, features and targets as finite numbers, and the values filled in for missing ones.
+    """The table, features and targets as finite numbers, and the values filled in for missing ones.
 
     `fill` is None, "median", or the values themselves. Where numbers have decimal commas the table is read again.
     """
     import numpy as np
 
-    names, table = [*features, *targets], replace(table, words=words)
+    names = [*features, *targets]
     given = table.frame[names]
     made = given.apply(_converted)
     missing = made.isna()
@@ -526,7 +556,7 @@ def _numbers(
     if wrong.to_numpy().any():
         wrong = wrong.loc[:, wrong.any()]
         if table.separator and not table.has_decimal_commas and _has_decimal_commas(table, names, wrong):
-            return _numbers(replace(table, has_decimal_commas=True), features, targets, words, fill)
+            return _numbers(replace(table, has_decimal_commas=True), features, targets, fill)
         raise _not_numbers(table, wrong, targets)
     gaps = [name for name in features if fill and missing[name].any()]
     filled = {name: made[name].median() if fill == "median" else fill[name] for name in gaps}
@@ -559,6 +589,27 @@ def _converted(column: "pd.Series") -> Any:
     return (column if kind in "biuf" else pd.to_numeric(column.astype(object), errors="coerce")).astype(
         np.float64
     )
+
+
+def _has_labels(column: "pd.Series") -> bool:
+    """True for flags, and for text with few different entries which are not meant as numbers or dates."""
+    kind, given = column.dtype.kind, column.dropna()
+    if kind in "biufcMm":
+        return bool(kind == "b")
+    texts = given.astype(str).str.strip().unique()
+    is_meant_otherwise = any(
+        _is_number(text) or any(pattern.fullmatch(text) for pattern in (_THOUSANDS, _PERCENTAGE, _DATE))
+        for text in texts
+    )
+    return 0 < len(texts) <= len(given) / 2 and not is_meant_otherwise
+
+
+def _labels(table: FileTable, name: str) -> "AnyArray":
+    """The entries of a column of classes, none of them missing."""
+    import numpy as np
+
+    found = _complete(table, name, "drop or fill in such rows").to_numpy()
+    return np.asarray(found.astype(str) if found.dtype == object else found)
 
 
 def _has_decimal_commas(table: FileTable, names: Sequence[str], wrong: "pd.DataFrame") -> bool:
@@ -596,8 +647,8 @@ def _not_numbers(table: FileTable, wrong: "pd.DataFrame", targets: Sequence[str]
         hint = "correct it, leave out its row"
     elif is_target:
         what += f", one of {count} different entries"
-        hint = "write 0 and 1 for its classes" if count == 2 else "write a column of 0 and 1 for each class"
-        hint += ", plan in Python, where rs.plan(X, y) takes classes as they are"
+        numbers = "0 and 1 for its classes" if count == 2 else "a column of 0 and 1 for each class"
+        hint = f"reshuffle advise --classes learns classes; here write {numbers}"
     else:
         what += f", one of {count} different entries"
         hint = f"encode categories with {{one_hot}} {argument}"
@@ -629,12 +680,18 @@ def _missing(
 
 def _words(table: FileTable, names: Iterable[str]) -> dict[str, "pd.Series"]:
     """The cells of columns of categories as text, none of them missing."""
-    for name in names:
-        missing = table.frame[[name]].isna()
-        if missing.to_numpy().any():
-            table.require_equal_rows()
-            raise _missing(table, missing, "write a word for it in the file", [name])
-    return {name: table.frame[name].astype(str) for name in names}
+    return {
+        name: _complete(table, name, "write a word for it in the file", [name]).astype(str) for name in names
+    }
+
+
+def _complete(table: FileTable, name: str, remedy: str, away: Sequence[str] = ()) -> "pd.Series":
+    """A column without missing values; where there are some, the error has the remedies of `_missing`."""
+    missing = table.frame[[name]].isna()
+    if missing.to_numpy().any():
+        table.require_equal_rows()
+        raise _missing(table, missing, remedy, away)
+    return table.frame[name]
 
 
 def _encoded(

@@ -112,7 +112,7 @@ def _planned(advice: advise.Advice, values: Mapping[str, Any], verify: bool) -> 
     # The mean of the other rows predicts a row left out with this mean square.
     of_mean = float(advice.deviations[0]) ** 2 * (n / (n - 1)) ** 2
     # A gain has a standard error of about 2 sqrt(gain test_error / n), twice which is what chance may bring about.
-    if of_mean - best.test_error <= 16 * best.test_error / n:
+    if advice.data.labels is None and of_mean - best.test_error <= 16 * best.test_error / n:
         sentence = (
             f"Training gains nothing that is sure: the mean of {target} predicts new rows about as well "
             f"(RMSE {number(math.sqrt(of_mean))}, trained {number(math.sqrt(best.test_error))})"
@@ -124,6 +124,8 @@ def _planned(advice: advise.Advice, values: Mapping[str, Any], verify: bool) -> 
         "Steps in all": f"{best.epochs:,} × {visits:,} = {visits * best.epochs:,}",
         "Test error (mean square)": number(plan.test_error),
     }
+    if advice.classification is not None:
+        facts["Accuracy"] = number(float(advice.classification.accuracy), 3)
     title = "The recommendation, and what other choices would do"
     headings, *rows = shown.cells
     return TabAnswer(
@@ -199,7 +201,7 @@ def _programs(advice: advise.Advice, values: Mapping[str, Any], verify: bool) ->
     reading = "\n".join([first, *others])
     settings = [
         "X",
-        "y.iloc[:, 0]",
+        "y.iloc[:, 0]" if advice.data.labels is None else "y",
         *["standardize=False"] * (not values["standardize"]),
         *[f"epochs={values['epochs']}"] * (values["epochs"] != 1000),
         *["verify=False"] * (not verify),

@@ -31,7 +31,9 @@ _REFITS = 1e9
 """Operations of fits without a row: where rows are too many some of them tell what scales change."""
 _CONSTANT = 1e-10
 """Deviation of a standardized column that is constant without a row."""
-_QUANTILES = (0.025, 0.975)
+QUANTILES = (0.025, 0.975)
+NORMAL = 1.96
+"""Ends of 95% intervals, and half of one in standard errors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +144,7 @@ def corrected(
     # Squares of normal residuals have twice their squared mean as variance: few rows may not show it.
     noise = max(float(np.square(off / first.sum()).sum()), 2 / count)
     expected = float(means.mean())
-    low, high = np.log(np.quantile(means, _QUANTILES) / expected)
+    low, high = np.log(np.quantile(means, QUANTILES) / expected)
     return expected * math.exp(noise / 2), float(max(high, -low))
 
 

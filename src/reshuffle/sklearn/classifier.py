@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from reshuffle import _arrays
 from reshuffle._arrays import AnyArray, FloatArray
-from reshuffle.planning.correction import DRAWS, bootstrapped
+from reshuffle.planning.correction import DRAWS, NORMAL, QUANTILES, bootstrapped
 from reshuffle.problem.classes import Classes
 from reshuffle.recipe import Average
 from reshuffle.run import Run
@@ -153,6 +153,8 @@ fit_intercept, standardize, cv, rtol, budget, random_state
     accuracy_ : float
         The accuracy to expect on new rows: the best of many is too good to be true, so the choice is bootstrapped
         and judged on rows that were not drawn.
+    interval_ : (float, float)
+        Its 95% interval: quantiles of the bootstrapped accuracies, or Wilson's interval where that is wider.
     classes_, coef_, intercept_, n_iter_, learning_rate_, run_, n_features_in_, feature_names_in_
         As in `MiniBatchClassifier`.
 
@@ -180,7 +182,14 @@ fit_intercept, standardize, cv, rtol, budget, random_state
         data, classes = self._labelled(X, y, sample_weight)
         self._take(self._search(data, classes.numbers, 1.0))
         losses, weights = self._rows
-        self.accuracy_ = float(1 - bootstrapped(losses, weights, np.zeros(len(losses)), DRAWS).mean())
+        found = 1 - bootstrapped(losses, weights, np.zeros(len(losses)), DRAWS)
+        self.accuracy_ = mean = float(found.mean())
+        count = float(weights.sum() ** 2 / np.square(weights).sum())
+        # Wilson's interval: where no row is missed all draws are alike.
+        half = NORMAL * np.sqrt(mean * (1 - mean) / count + (NORMAL / count) ** 2 / 4)
+        ends = (mean + NORMAL**2 / (2 * count) + half * np.array([-1, 1])) / (1 + NORMAL**2 / count)
+        low, high = np.quantile(found, QUANTILES)
+        self.interval_ = max(0.0, min(low, ends[0])), min(1.0, max(high, ends[1]))
         return self
 
     @staticmethod

@@ -161,15 +161,15 @@ class LazyNetwork:
         ]
         return np.reshape(shares, when.shape)
 
-    def critical_learning_rate(self, loop: TrainingLoop, *, mean_square: bool = False) -> float:
-        """The largest learning rate at which training the linear network converges, all else as in the loop.
+    def critical_learning_rate(self, loop: TrainingLoop, *, mean_square: bool = True) -> float:
+        """The largest learning rate at which single runs of the linear network converge, all else as in the loop.
 
         Parameters
         ----------
         loop : TrainingLoop
             Its learning rate does not matter.
         mean_square : bool
-            In mean square over the orders, rather than in mean.
+            True for single runs, which converge in mean square; False for their mean over the orders.
         """
         sharing = loop.sharing()
         found = critical_step(

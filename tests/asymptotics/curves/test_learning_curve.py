@@ -234,3 +234,7 @@ def test_a_hard_edge_is_integrated_for_any_number_of_epochs():
     for epochs in (10, 10**4, 10**7):
         found = asymptotics.learning_curve(1.0, 0.2, 1).risk(epochs)
         assert found.variance == pytest.approx(exact(epochs), rel=1e-9)
+
+
+def test_without_noise_it_is_best_never_to_stop():
+    assert learning_curve(0.5, 0.2, 2, noise=0.0).best_epoch().epoch == math.inf

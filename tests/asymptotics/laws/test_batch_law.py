@@ -6,6 +6,7 @@ import pytest
 import reshuffle as rs
 from reshuffle import free
 from reshuffle.asymptotics import BatchLaw, FullBatchLaw, batch_spectrum
+from reshuffle.asymptotics.batch_system import BatchSystem
 from reshuffle.asymptotics.contour import TwoResolvents
 from tests.asymptotics.oracles import expression
 
@@ -84,3 +85,18 @@ def test_batching_shrinks_the_spectrum_quantile_by_quantile():
     assert (two < full).all()
     assert (five < two).all()
     assert (np.diff(two / full) < 0).all()
+
+
+@pytest.mark.parametrize(("batches", "eigenvalues"), [(1, 1), (2, 3), (3, 2), (5, 2), (8, 1)])
+def test_the_jacobian_is_the_tangent_along_every_unknown(batches, eigenvalues):
+    spectrum = np.linspace(0.5, 2.0, eigenvalues)
+    system = BatchSystem(0.5, 0.3, batches, spectrum, np.full(eigenvalues, 1 / eigenvalues))
+    unknowns = 0.1 * np.random.default_rng(0).standard_normal((2, system.unknowns)) - 0.1j
+    base = system.base(np.array([0.3 + 0.1j, 0.7 + 0.02j]), np.full(2, 0.1))
+    state = system.evaluate(base, unknowns)
+    along = system.tangent(state, np.eye(system.unknowns, dtype=complex)[np.newaxis]).transpose(0, 2, 1)
+    assert system.jacobian(state) == pytest.approx(along, abs=1e-12)
+    step = 1e-6 * np.random.default_rng(1).standard_normal(unknowns.shape)
+    there, back = (system.evaluate(base, unknowns + sign * step).image for sign in (1, -1))
+    change = np.einsum("nij,nj->ni", system.jacobian(state), step)
+    assert (there - back) / 2 == pytest.approx(change, abs=1e-14, rel=1e-6)

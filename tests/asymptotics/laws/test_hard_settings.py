@@ -15,6 +15,7 @@ from reshuffle.asymptotics import (
     batch_spectrum,
     learning_curve,
 )
+from reshuffle.asymptotics.contour import Contour
 from reshuffle.asymptotics.learning_curve import ContourCurve
 from reshuffle.errors import BudgetError
 
@@ -176,3 +177,16 @@ def test_fifty_eigenvalues_that_are_one_are_one():
     whole = learning_curve(0.5, 0.3, 3, noise=1.0).risk([1, 5, 50]).variance
     found = ContourCurve(split).parts(np.array([1.0, 5.0, 50.0]), noisy=True)[2]
     assert found == pytest.approx(whole, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "radius"), [(0.1, 1.5, 1.0), (1e-6, 1.9, 1.0), (-0.5, 3.0, 2.1), (1e-9, 2e-9, 1.01)]
+)
+def test_a_contour_winds_once_around_the_spectrum_and_not_around_the_rest(low, high, radius):
+    contour = Contour.between(low, high, 1.0, radius)
+    inside = [low, (low + high) / 2, high]
+    winding = [2 * (contour.weights / (contour.points - x)).sum().real for x in inside]
+    assert winding == pytest.approx([1.0] * 3, abs=1e-11)
+    assert 2 * (contour.weights / (contour.points - 1.0 - 1.5 * radius)).sum().real == pytest.approx(
+        0, abs=1e-11
+    )

@@ -56,3 +56,22 @@ def test_a_law_that_costs_too_much_says_how_to_go_on():
     ):
         law.support  # noqa: B018
     assert law.density(1.0) > 0
+
+
+@pytest.mark.parametrize(
+    ("laws", "build"),
+    [
+        ((free.Projection(0.4), free.Projection(0.3)), lambda x, y: x * y + y * x),
+        ((free.Discrete([0.0, 1.0, 3.0]), free.Uniform()), lambda x, y: x * x * y + y * x * x),
+        ((free.Uniform(), free.Projection(0.3)), lambda x, y: 1j * (x * x * y - y * x * x)),
+        ((free.MarchenkoPastur(0.5), free.Semicircle()), lambda x, y: 1 / (3 + x + y * x * y)),
+    ],
+)
+def test_the_jacobian_is_the_tangent_along_every_unknown(laws, build):
+    system = Engine(build(*free.variables(*laws))).system
+    rng = np.random.default_rng(0)
+    unknowns = 0.1 * rng.standard_normal((3, system.unknowns)) - 0.1j
+    z, height = np.array([0.3 + 0.1j, 0.5 + 0.2j, 1.0 + 0.1j]), np.full(3, 0.3)
+    state = system.evaluate(system.base(z, height), unknowns)
+    along = system.tangent(state, np.eye(system.unknowns, dtype=complex)[np.newaxis]).transpose(0, 2, 1)
+    np.testing.assert_allclose(system.jacobian(state), along, atol=1e-12 * np.abs(along).max())
