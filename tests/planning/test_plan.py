@@ -67,7 +67,9 @@ def test_every_cell_is_that_of_refits_without_each_row(features, responses, weig
             visits = int(plan.epochs[when]) * 24 // int(plan.batch_sizes[size])
             found = refitted(scaled, responses, step, visits, plan.penalties[penalty], weights, centred)
             expected = np.square(found).mean() / (1.0 if weights is None else weights.mean())
-            assert plan.mean_squares[penalty, size, share, when] == pytest.approx(expected, rel=1e-7)
+            assert plan.mean_squares[penalty, size, share, when] == pytest.approx(
+                expected, rel=1e-7 if centred else 1e-8
+            )
 
 
 @for_all(
