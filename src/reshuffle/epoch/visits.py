@@ -324,6 +324,7 @@ def maps_of_orders(
     with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
         for slot, visited in enumerate(orders.T):
             prefixes, places = np.unique(np.stack([places, visited], axis=1), axis=0, return_inverse=True)
+            places = places.ravel()  # numpy 2.0 gives a column
             following = np.empty((len(prefixes), d, width))
             for batch in np.unique(visited):
                 here = prefixes[:, 1] == batch
