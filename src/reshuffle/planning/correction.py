@@ -13,7 +13,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.planning.loo_grid import LeftOutCurve
@@ -61,9 +60,9 @@ class Recipes:
         rates = values + self.penalties[:, np.newaxis]
         visits, shares = self.visits[:, np.newaxis], self.steps[:, np.newaxis] * rates
         with np.errstate(divide="ignore", invalid="ignore"):
-            left = np.where(
-                shares < 1, -np.expm1(visits * np.log1p(-shares)), 1 - np.power(1 - shares, visits)
-            )
+            left = -np.expm1(visits * np.log1p(-shares))
+            if (shares >= 1).any():
+                left = np.where(shares < 1, left, 1 - np.power(1 - shares, visits))
             return np.where(shares > 1e-15, left / rates, visits * self.steps[:, np.newaxis])
 
 
@@ -104,10 +103,10 @@ def refitted_squares(curve: LeftOutCurve, recipes: Recipes, rows: IntArray) -> F
         seen[row], missing[row] = 0.0, 0.0
         # The smaller of X'X and XX'.
         if problem.p < problem.n:
-            values, vectors = scipy.linalg.eigh(seen.T @ seen / problem.n, check_finite=False)
+            values, vectors = np.linalg.eigh(seen.T @ seen / problem.n)
             left, right = new @ vectors, vectors.T @ (seen.T @ missing) / problem.n
         else:
-            values, vectors = scipy.linalg.eigh(seen @ seen.T / problem.n, check_finite=False)
+            values, vectors = np.linalg.eigh(seen @ seen.T / problem.n)
             left, right = (seen @ new) @ vectors / problem.n, vectors.T @ missing
         predicted = (left * recipes.learned(values.clip(min=0.0))) @ right
         found[:, place] = np.square(response - predicted).mean(axis=1)

@@ -8,7 +8,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.linalg
-import scipy.optimize
 import scipy.special
 from numpy.typing import ArrayLike
 
@@ -131,7 +130,9 @@ def _exceeded(shares: FloatArray, size: float) -> float:
 
     # K' is below n / (2 |t|) on the left, and beyond the size where its largest term is.
     left, right = -len(shares) / (2 * size), (1 - shares.max() / (size + 1)) / (2 * shares.max())
-    t = float(scipy.optimize.brentq(slope, left, right, xtol=1e-14))
+    from scipy.optimize import brentq
+
+    t = float(brentq(slope, left, right, xtol=1e-14))
     logarithms, squares = np.log1p(-2 * t * shares), np.square(shares / (1 - 2 * t * shares))
     w = math.copysign(math.sqrt(max(2 * t * size + float(logarithms.sum()), 0.0)), t)
     if abs(w) < _NEAR_MEAN:

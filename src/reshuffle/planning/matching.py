@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
@@ -350,6 +349,8 @@ def _nearest(distance: Callable[[float], float], critical: float, rules: list[Sc
             here = there
     best = min(known, key=lambda step: known[step])
     low, high = best / _FACTOR, min(best * _FACTOR, ceiling)
+    from scipy.optimize import minimize_scalar
+
     minimize_scalar(
         lambda log: far(math.exp(log)), bounds=(math.log(low), math.log(high)), method="bounded",
         options={"xatol": _PRECISION},

@@ -19,7 +19,6 @@ from itertools import count
 import numpy as np
 import scipy.linalg
 from numpy.polynomial import chebyshev
-from scipy.optimize import brentq
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import chebyshev_transform, few_threads, graded_svd
@@ -101,6 +100,9 @@ def first_zero(gap: Callable[[float], Gap], start: float, end: float = math.inf)
             break
     beyond = min(step * (1 + _NEAR_TOUCH), end)
     if here.slope < 0 < gap(beyond).slope:
+        # Imported here: most commands do not need it, and it takes a sixth of a second.
+        from scipy.optimize import brentq
+
         touch = gap(float(brentq(lambda place: gap(place).slope, here.step, beyond, xtol=1e-15 * step)))
         if touch.value >= -touch.rounding:
             return touch.step
