@@ -107,11 +107,8 @@ def write(folder: Path, name: str, figure: Figure, inputs: dict[str, Any]) -> Re
     begin = time.perf_counter()
     result = figure.make(**inputs)
     slug = name.replace("-", "_")
-    files = {
-        "png": _drawn(result.picture, "png", slug),
-        "svg": _drawn(result.picture, "svg", slug),
-        "csv": _tabulated(result.table),
-    }
+    files = {kind: _drawn(result.picture, kind, slug) for kind in ("png", "svg")}
+    files["csv"] = _tabulated(result.table)
     digests = {kind: _digest(content) for kind, content in files.items()}
     seconds = time.perf_counter() - begin
     about = (name, figure.title, figure.caption, inputs, rs.__version__, seconds)

@@ -21,8 +21,9 @@ img { max-width: 100%; height: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 0.9rem; margin: 1rem 0; }
 th, td { text-align: left; vertical-align: top; padding: 0.35rem 0.6rem; border-bottom: 1px solid #ddd; }
 td { overflow-wrap: anywhere; }
-table.claims { table-layout: fixed; }
-td.verdict { white-space: nowrap; font-weight: 600; }
+#claims + table { table-layout: fixed; } #claims + table th:nth-child(1) { width: 19%; }
+#claims + table th:nth-child(2) { width: 31%; } #claims + table th:nth-child(3) { width: 42%; }
+.verdict { white-space: nowrap; font-weight: 600; }
 .yes { color: #00684a; } .no { color: #a34700; } .open { color: #a00000; }
 .small { color: #555; font-size: 0.9rem; } code { background: #f3f3f3; padding: 0 0.2rem; }
 """
@@ -30,14 +31,10 @@ td.verdict { white-space: nowrap; font-weight: 600; }
 
 def write(folder: Path, records: Sequence[Record], quick: bool) -> None:
     """Write the page for the figures that are finished."""
-    parts = [
-        _head(records, quick),
-        *(_figure(folder, record) for record in records),
-        _claims(records),
-        _corrections(records),
-        _origins(records),
-    ]
-    body = "\n".join(parts)
+    figures = [_figure(folder, record) for record in records]
+    body = "\n".join(
+        [_head(records, quick), *figures, _claims(records), _corrections(records), _origins(records)]
+    )
     page = (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -87,44 +84,35 @@ def _claims(records: Sequence[Record]) -> str:
         for claim in record.claims:
             word = "yes" if claim.agrees else "no"
             kind = word if claim.agrees or claim.correction else "open"
-            rows.append(
-                f'<tr><td><a href="#{record.name}">{escape(claim.place)}</a></td><td>{escape(claim.statement)}</td>'
-                f'<td>{escape(claim.computed)}</td><td class="verdict {kind}">{word}</td></tr>'
-            )
-    widths = ("19%", "31%", "42%", "auto")
+            place = f'<a href="#{record.name}">{escape(claim.place)}</a>'
+            verdict = f'<span class="verdict {kind}">{word}</span>'
+            rows.append((place, escape(claim.statement), escape(claim.computed), verdict))
     heads = ("place", "claim in the paper", "what we computed", "agrees?")
-    header = [f'<th style="width: {width}">{head}</th>' for width, head in zip(widths, heads, strict=True)]
-    return '<h2 id="claims">Claims</h2>\n' + _table(header, rows, ' class="claims"')
+    return '<h2 id="claims">Claims</h2>\n' + _table(heads, rows)
 
 
 def _corrections(records: Sequence[Record]) -> str:
-    rows = [
-        f"<tr><td>{escape(claim.place)}</td><td>{escape(claim.statement)}</td><td>{escape(claim.correction)}</td></tr>"
-        for record in records
-        for claim in record.claims
-        if claim.correction and not claim.agrees
-    ]
+    claims = [claim for record in records for claim in record.claims if claim.correction and not claim.agrees]
+    rows = [map(escape, (claim.place, claim.statement, claim.correction)) for claim in claims]
     lead = (
         '<h2 id="corrections">Corrections</h2>\n<p>Each is demonstrated by numbers in the table above.</p>\n'
     )
-    return lead + _table(("<th>place</th>", "<th>as printed</th>", "<th>correct</th>"), rows)
+    return lead + _table(("place", "as printed", "correct"), rows)
 
 
 def _origins(records: Sequence[Record]) -> str:
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "matplotlib"))
-    rows = [
-        f"<tr><td>{escape(record.name)}</td><td>{record.inputs['seed']}</td><td>{record.seconds:.1f} s</td></tr>"
-        for record in records
-    ]
     lead = (
         "<h2>Seeds, versions, times</h2>\n"
         f'<p class="small">reshuffle {rs.__version__}, Python {platform.python_version()}, {packages}, '
         f"{os.cpu_count()} cores, {escape(platform.system())} {escape(platform.machine())}; "
         f"{sum(record.seconds for record in records):.0f} s in all.</p>\n"
     )
-    return lead + _table(("<th>figure</th>", "<th>seed</th>", "<th>time</th>"), rows)
+    rows = [(escape(one.name), str(one.inputs["seed"]), f"{one.seconds:.1f} s") for one in records]
+    return lead + _table(("figure", "seed", "time"), rows)
 
 
-def _table(header: Iterable[str], rows: Iterable[str], attributes: str = "") -> str:
-    head, body = "".join(header), "\n".join(rows)
-    return f"<table{attributes}><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
+def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = "".join(f"<th>{one}</th>" for one in heads)
+    body = "\n".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,48 +18,32 @@ from paper.figure import Claim, Record, read, write
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
-def reproduce(
-    names: Sequence[str], folder: Path, quick: bool, jobs: int
-) -> Iterator[tuple[float, Record | None, bool]]:
-    """Yield (share of the work that is done, record, whether it was there already) for each figure.
+def print_progress(names: Sequence[str], folder: Path, quick: bool, jobs: int, bars: Any = None) -> None:
+    """Compute the figures that are missing, `jobs` at once; print a line for each, and one for their claims.
 
-    While figures are computed, `jobs` of them at once, the record is None twice a second. Finished figures stay as
-    they are; whatever interrupts this, the next call goes on with the missing ones. The report is written anew
-    after each.
+    Finished figures stay as they are; whatever interrupts this, the next call goes on with the missing ones. The
+    report is written anew after each. `bars` are those of rich, if any.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    begin, claims, count, done = time.perf_counter(), list[Claim](), 0, 0.0
     found = {name: read(folder, name, paper.FIGURES[name].inputs(quick)) for name in names}
     # The longest first, so that no core waits for another at the end.
     missing = sorted((name for name in names if found[name] is None), key=lambda name: -_seconds(name))
-    done, total = 0.0, sum(map(_seconds, missing))
-    for record in found.values():
-        if record is not None:
-            yield 0.0, record, True
+    kept, total = filter(None, found.values()), sum(map(_seconds, missing)) or 1.0
+    task = None if bars is None else bars.add_task("figures", total=total)
     report.write(folder, finished(folder, quick), quick)
-    for passed, record in _computed(missing, folder, quick, jobs):
+    for record in chain(kept, _computed(missing, folder, quick, jobs)):
         if record is not None:
-            done += _seconds(record.name)
-            report.write(folder, finished(folder, quick), quick)
-        # Of what is under way it is only known how long it has taken.
-        guess = min(passed * jobs, 0.95 * total) if jobs > 1 else 0.0
-        yield max(done, guess) / total, record, False
-
-
-def print_progress(names: Sequence[str], folder: Path, quick: bool, jobs: int, bars: Any = None) -> None:
-    """Compute the figures, and print a line for each and one for their claims; `bars` are those of rich, if any."""
-    claims: list[Claim] = []
-    count, begin = 0, time.perf_counter()
-    task = None if bars is None else bars.add_task("figures", total=1.0)
-    for share, record, kept in reproduce(names, folder, quick, jobs):
+            note, count, claims = "kept", count + 1, claims + record.claims
+            if record.name in missing:
+                note, done = f"{record.seconds:.1f} s", done + _seconds(record.name)
+                report.write(folder, finished(folder, quick), quick)
+            line = f"{count:>2}/{len(names)}  {record.name:<16} {note:>8}  {_verdict(record.claims)}"
+            print(line, flush=True) if bars is None else bars.console.print(line, highlight=False)
         if bars is not None:
-            bars.update(task, completed=share, description=f"{count} of {len(names)} figures")
-        if record is None:
-            continue
-        count += 1
-        claims += record.claims
-        note = "kept" if kept else f"{record.seconds:.1f} s"
-        line = f"{count:>2}/{len(names)}  {record.name:<16} {note:>8}  {_verdict(record.claims)}"
-        print(line, flush=True) if bars is None else bars.console.print(line, highlight=False)
+            # Of what is under way it is only known how long it has taken.
+            guess = min((time.perf_counter() - begin) * jobs, 0.95 * total)
+            bars.update(task, completed=max(done, guess), description=f"{count} of {len(names)} figures")
     agree, seconds = sum(claim.agrees for claim in claims), time.perf_counter() - begin
     print(
         f"{len(claims)} claims: {agree} agree, {len(claims) - agree} do not. {seconds:.0f} s. "
@@ -87,21 +72,17 @@ def _compute(name: str, folder: Path, quick: bool) -> Record:
     return write(folder, name, paper.FIGURES[name], paper.FIGURES[name].inputs(quick))
 
 
-def _computed(
-    names: Sequence[str], folder: Path, quick: bool, jobs: int
-) -> Iterator[tuple[float, Record | None]]:
-    begin = time.monotonic()
+def _computed(names: Sequence[str], folder: Path, quick: bool, jobs: int) -> Iterator[Record | None]:
+    """Yield the figures as they are finished, and None twice a second while several are computed at once."""
     if jobs == 1 or len(names) < 2:
-        for name in names:
-            yield time.monotonic() - begin, _compute(name, folder, quick)
+        yield from (_compute(name, folder, quick) for name in names)
         return
     with _processes(min(jobs, len(names))) as pool:
         waiting = {pool.submit(_compute, name, folder, quick) for name in names}
         while waiting:
             ready, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
-            yield time.monotonic() - begin, None
-            for future in ready:
-                yield time.monotonic() - begin, future.result()
+            yield None
+            yield from (future.result() for future in ready)
 
 
 @contextmanager

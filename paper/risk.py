@@ -18,19 +18,15 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One curve of Appendices D.2 and D.3, at `epochs` 0, 1, ...
+    """One curve of Appendices D.2 and D.3, at `epochs` 0, 1, ...; `look` has its colour and label.
 
-    Attributes
-    ----------
-    exact, expected : (epochs,)
-        The risk of the mean iterate on this draw of X, over the noise; and the proportional limit, from p/n alone.
-    single : ExpectedRisk
-        The expected risk of a single run on this draw, which is what test errors of runs estimate.
-    risk, test_error : Estimate
-        Of real runs with fresh noise and orders: of their mean iterate, and of each on test samples of its own.
+    `exact` is the risk of the mean iterate on this draw of X, over the noise; `expected` its proportional limit;
+    `single` the expected risk of a single run on this draw. `risk` and `test_error` are of real runs with fresh
+    noise and orders: of their mean iterate, and of each on test samples of its own.
     """
 
     batches: int
+    look: dict[str, str]
     epochs: FloatArray
     exact: FloatArray
     expected: FloatArray
@@ -40,16 +36,6 @@ class Curve:
     best: rs.BestEpoch
     limit: float
     expected_limit: float
-
-    @property
-    def colour(self) -> str:
-        """Of its lines."""
-        return plotting.scheme_colour("reshuffling", self.batches)
-
-    @property
-    def label(self) -> str:
-        """For legends."""
-        return plotting.scheme_label("reshuffling", self.batches)
 
 
 def risk_curves(
@@ -65,13 +51,12 @@ def risk_curves(
         run = rs.descend(problem, visited, alpha=alpha)
         in_the_limit = asymptotics.learning_curve(p / n, alpha, batches, noise=noise)
         simulated = rs.simulate(problem, visited, step=alpha / batches, **protocol)
-        limit = run.limit().risk
         assert simulated.risk is not None
         assert simulated.test_error is not None
-        assert limit is not None
         curves.append(
             Curve(
                 batches,
+                look("reshuffling", batches),
                 when.astype(np.float64),
                 run.risk(when).total,
                 np.asarray(in_the_limit.risk(when).total),
@@ -79,7 +64,7 @@ def risk_curves(
                 simulated.risk,
                 simulated.test_error,
                 run.best_epoch(),
-                float(limit.total),
+                float(run.risk(np.inf).total),
                 float(in_the_limit.limit().total),
             )
         )
@@ -133,17 +118,17 @@ def risk_curves(
 
 
 def _draw_risk(curve: Curve, ax: "Axes") -> None:
-    plotting.simulated_band(curve.epochs, curve.test_error, label="", colour=curve.colour, ax=ax)
-    style: dict[str, Any] = {"colour": curve.colour, "ylabel": "risk", "ax": ax}
+    plotting.simulated_band(curve.epochs, curve.test_error, label="", colour=curve.look["color"], ax=ax)
+    style: dict[str, Any] = {"colour": curve.look["color"], "ylabel": "risk", "ax": ax}
     plotting.curve(curve.epochs, curve.expected, label="", style=":", **style)
     plotting.curve(curve.epochs, curve.exact, label="", style="--", **style)
-    plotting.curve(curve.epochs, curve.single.total, label=curve.label, **style)
+    plotting.curve(curve.epochs, curve.single.total, label=curve.look["label"], **style)
 
 
 def _draw_risks(curves: list[Curve], runs: int, ax: "Axes") -> None:
     for curve in curves:
         _draw_risk(curve, ax)
-        plotting.mark_best(curve.best.epoch, curve.best.risk, colour=curve.colour, ax=ax)
+        plotting.mark_best(curve.best.epoch, curve.best.risk, colour=curve.look["color"], ax=ax)
     # Colours tell the batches, these tell the kind of curve.
     ax.plot([], [], color="grey", label="single run, expected, on this X and β*")
     ax.plot([], [], color="grey", linestyle="--", label="mean iterate, exact")
@@ -174,12 +159,14 @@ def _draw_difference(curves: list[Curve], ax: "Axes") -> None:
     few = np.unique(np.geomspace(1, len(full.epochs) - 1, 25).round().astype(int))
     for curve in others:
         gap = curve.risk.mean - full.risk.mean
-        ax.plot(curve.epochs[few], gap[few], color=curve.colour, **CIRCLES)
-        for part, label, style in (("expected", "", ":"), ("exact", curve.label, "-")):
+        ax.plot(curve.epochs[few], gap[few], color=curve.look["color"], **CIRCLES)
+        for part, label, style in (("expected", "", ":"), ("exact", curve.look["label"], "-")):
             above = (getattr(curve, part) - getattr(full, part))[1:]
-            plotting.curve(curve.epochs[1:], above, label=label, colour=curve.colour, style=style, ax=ax)
+            plotting.curve(
+                curve.epochs[1:], above, label=label, colour=curve.look["color"], style=style, ax=ax
+            )
     ax.plot([], [], color="grey", label="the same runs, mean iterate", **CIRCLES)
-    ax.axhline(0, color=full.colour, linewidth=1.6)
+    ax.axhline(0, color=full.look["color"], linewidth=1.6)
     ax.set_xscale("log")
     ax.set_title("what batching changes", fontsize=10)
     ax.set_ylabel("risk − risk of full batch")
