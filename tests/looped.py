@@ -3,6 +3,7 @@
 import functools
 import inspect
 import random
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations, product
 from typing import Any
@@ -19,8 +20,8 @@ def for_all(names: str, cases: Iterable[Any]) -> Callable[[Callable[..., None]],
     >>> test_pairs()
     Traceback (most recent call last):
     Failed: 2 of 3 cases fail
-    (1, 2): they differ
-    (3, 4): they differ
+    (1, 2), line 3: they differ
+    (3, 4), line 3: they differ
     """
     wanted, known = [name.strip() for name in names.split(",")], list(cases)
 
@@ -34,7 +35,7 @@ def for_all(names: str, cases: Iterable[Any]) -> Callable[[Callable[..., None]],
                     check(**dict(zip(wanted, values, strict=True)), **fixtures)
                 except (Exception, pytest.fail.Exception) as error:
                     kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
-                    failed.append(f"{case!r}: {kind}{error}")
+                    failed.append(f"{case!r}{_line(error, check)}: {kind}{error}")
             if failed:
                 pytest.fail("\n".join([f"{len(failed)} of {len(known)} cases fail", *failed]), pytrace=False)
 
@@ -44,6 +45,13 @@ def for_all(names: str, cases: Iterable[Any]) -> Callable[[Callable[..., None]],
         return test
 
     return decorate
+
+
+def _line(error: BaseException, check: Callable[..., None]) -> str:
+    """Return where in the file of `check` an error left it; loops within loops say so themselves."""
+    home = inspect.unwrap(check).__code__.co_filename
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == home]
+    return f", line {frames[-1].lineno}" if frames else ""
 
 
 def pairwise(*axes: Sequence[Any]) -> list[tuple[Any, ...]]:

@@ -98,8 +98,8 @@ def test_batches_that_are_none(batches, message):
             rs.descend(problem, kind(batches=batches), step=0.1)
 
 
-@pytest.mark.parametrize(
-    ("truth", "missing"),
+@for_all(
+    "truth, missing",
     [({}, "beta_star and noise"), ({"noise": 1.0}, "beta_star,"), ({"beta_star": [1, 1]}, "noise,")],
 )
 def test_asking_for_the_risk_without_the_truth(truth, missing):
@@ -111,7 +111,7 @@ def test_asking_for_the_risk_without_the_truth(truth, missing):
     assert np.isfinite(run.iterate(3)).all()
 
 
-@pytest.mark.parametrize(
+@for_all(
     "convert",
     [
         lambda a: a.astype(np.float32),
@@ -216,7 +216,7 @@ def _one_epoch(X, y, scheme, step):
     return (total / len(orders)).astype(np.float64)
 
 
-@pytest.mark.parametrize("size", [1e-12, 1.0, 1e100])
+@for_all("size", [1e-12, 1.0, 1e100])
 def test_dependent_rows_and_columns_of_any_size_are_accepted(size):
     rng = np.random.default_rng(0)
     table = rng.standard_normal((9, 3))

@@ -11,6 +11,7 @@ import pytest
 import reshuffle as rs
 from reshuffle import asymptotics, free
 from tests.cli.terminal import run
+from tests.looped import for_all
 from tests.lowest import lowest
 
 X = np.random.default_rng(0).standard_normal((24, 3)) @ np.diag([1.0, 2.0, 0.5])
@@ -37,9 +38,7 @@ def test_every_requirement_has_a_lowest_version():
     assert "shiny" in lowest(["page"])[-1]
 
 
-@pytest.mark.parametrize(
-    ("recipe", "outside_decay"), [({}, 0.0), ({"momentum": 0.5}, 0.0), ({"penalty": 0.2}, 0.2)], ids=repr
-)
+@for_all("recipe, outside_decay", [({}, 0.0), ({"momentum": 0.5}, 0.0), ({"penalty": 0.2}, 0.2)])
 def test_a_run_is_what_training_gives(recipe, outside_decay):
     """In order, so that there is nothing to be averaged."""
     run = rs.descend(rs.LeastSquares(X, Y), rs.Cyclic(batch_size=8), step=0.05, **recipe)
@@ -53,7 +52,7 @@ def test_a_run_is_what_training_gives(recipe, outside_decay):
     assert float(run.training_loss(3)) == pytest.approx(np.square(Y - X @ beta).mean() / 2)
 
 
-@pytest.mark.parametrize(
+@for_all(
     "scheme",
     [
         rs.FullBatch(),
@@ -64,7 +63,6 @@ def test_a_run_is_what_training_gives(recipe, outside_decay):
         rs.SampleWithReplacement(batch_size=4),
         rs.SampleSubsets(batch_size=4),
     ],
-    ids=repr,
 )
 def test_every_question_has_an_answer(scheme):
     problem = rs.gaussian(12, 3, noise=0.5, seed=0)
@@ -107,7 +105,7 @@ def test_limits_and_spectra():
     assert low == pytest.approx(-high)
 
 
-@pytest.mark.parametrize(
+@for_all(
     "arguments",
     [
         "advise --data {table} --target price --epochs 50",
@@ -125,6 +123,6 @@ def test_every_command(capsys, table, arguments):
     assert json.loads(outcome.out)["command"] == arguments.split()[0]
 
 
-@pytest.mark.parametrize("command", ["sweep", "reproduce", "explore"])
+@for_all("command", ["sweep", "reproduce", "explore"])
 def test_what_needs_more_explains_itself(capsys, command):
     assert run(capsys, command, "--help").code == 0

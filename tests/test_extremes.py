@@ -182,7 +182,7 @@ def test_a_risk_that_is_beyond_the_range_from_the_start_is_so_in_silence(scheme,
     assert run.best_epoch().risk == math.inf
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@for_all("scheme", SCHEMES)
 def test_parameters_are_numbers_where_products_with_features_are_not(scheme):
     """After k epochs of divergence the parameters are 1e250 or so; times the features, 1e80, they are beyond."""
     runs = [
@@ -213,9 +213,7 @@ def test_means_beside_squares_are_not_lost_in_the_rounding_of_what_enters():
     np.testing.assert_allclose(found.total, found.mean, rtol=1e-10)
 
 
-@pytest.mark.parametrize(
-    "covariance", [1e-95, [1e-95, 3e-95], 1e-95 * np.array([[2.0, 1.0], [1.0, 2.0]])], ids=np.ndim
-)
+@for_all("covariance", [1e-95, [1e-95, 3e-95], 1e-95 * np.array([[2.0, 1.0], [1.0, 2.0]])])
 def test_a_tiny_covariance_beside_huge_noise_keeps_its_digits(covariance):
     problem = rs.LeastSquares(
         np.eye(2), np.zeros(2), beta_star=[0.3, -0.2], covariance=covariance, noise=1e95
@@ -225,7 +223,7 @@ def test_a_tiny_covariance_beside_huge_noise_keeps_its_digits(covariance):
         assert run.expected_risk(0).total == pytest.approx(float(run.risk(0).total), rel=1e-12)
 
 
-@pytest.mark.parametrize("recipe", [{}, {"penalty": 5.0}, {"momentum": 0.9}], ids=str)
+@for_all("recipe", [{}, {"penalty": 5.0}, {"momentum": 0.9}])
 def test_a_risk_that_sees_nothing_of_what_grows_stays_where_it_is(recipe):
     rng = np.random.default_rng(4)
     X = np.insert(rng.standard_normal((5, 3)), 1, 0.0, axis=1)
@@ -238,8 +236,8 @@ def test_a_risk_that_sees_nothing_of_what_grows_stays_where_it_is(recipe):
         assert run.risk(epochs).total == pytest.approx(0.3 * 0.8**2, rel=1e-12)
 
 
-@pytest.mark.parametrize("size", [1e-101, 1e101])
-@pytest.mark.parametrize("name", ["y", "noise", "beta_star", "start", "covariance"])
+@for_all("size", [1e-101, 1e101])
+@for_all("name", ["y", "noise", "beta_star", "start", "covariance"])
 def test_sizes_whose_squares_are_no_numbers_are_refused(name, size):
     known = {
         "y": np.zeros(3),

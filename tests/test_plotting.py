@@ -15,6 +15,8 @@ from reshuffle import free, plotting
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
+from tests.looped import for_all
+
 ESTIMATE = rs.Estimate(np.array([1.0, 2.0]), np.array([0.1, 0.2]))
 RISK = rs.descend(rs.gaussian(8, 4, seed=0), rs.FullBatch(), 0.1).risk(np.arange(3))
 COMPARISON = rs.compare_schemes(
@@ -52,8 +54,9 @@ def no_figure_stays_open():
     plt.close("all")
 
 
-@pytest.mark.parametrize("name", EVERY_FUNCTION)
+@for_all("name", EVERY_FUNCTION)
 def test_without_ax_pyplot_s_current_axes_are_drawn_on_and_with_it_only_that(name):
+    plt.close("all")
     draw = EVERY_FUNCTION[name]
     _, (left, right) = plt.subplots(1, 2)
     assert draw() is right

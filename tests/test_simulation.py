@@ -9,6 +9,7 @@ import threadpoolctl
 
 import reshuffle as rs
 from reshuffle.simulation import single_run_risks
+from tests.looped import for_all
 from tests.oracles import brute_force
 from tests.problems import SCHEMES, case, close
 
@@ -24,8 +25,8 @@ def within_four_standard_errors(estimate, exact):
     assert (deviation <= allowed).all(), f"{(deviation / allowed).max() * 4:.2f} standard errors away"
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize(("n", "p", "equal"), [(12, 18, True), (20, 6, False)])
+@for_all("scheme", SCHEMES)
+@for_all("n, p, equal", [(12, 18, True), (20, 6, False)])
 def test_the_mean_iterate_of_many_runs_is_the_exact_one(scheme, n, p, equal):
     middle = case(n, p, 4, equal=equal, step=0.08)
     result = rs.simulate(
@@ -40,7 +41,7 @@ def test_the_mean_iterate_of_many_runs_is_the_exact_one(scheme, n, p, equal):
     within_four_standard_errors(result.iterate, middle.run(scheme).iterate(EPOCHS))
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@for_all("scheme", SCHEMES)
 def test_the_risk_of_the_mean_iterate_is_the_exact_one(scheme):
     middle = case(16, 24, 4, step=0.05, noise=1.0)
     result = rs.simulate(
@@ -58,9 +59,7 @@ def test_the_risk_of_the_mean_iterate_is_the_exact_one(scheme):
     assert (result.expected_risk.mean >= exact - 4 * result.expected_risk.standard_error - 1e-12).all()
 
 
-@pytest.mark.parametrize(
-    "scheme", [rs.RandomReshuffling(batches=3), rs.SampleReshuffling(batches=3), rs.FullBatch()]
-)
+@for_all("scheme", [rs.RandomReshuffling(batches=3), rs.SampleReshuffling(batches=3), rs.FullBatch()])
 def test_blocks_that_are_trained_side_by_side_give_the_same_bits_whatever_the_threads(monkeypatch, scheme):
     monkeypatch.setattr(training, "MOST_ENTRIES", 900)
     problem = rs.gaussian(90, 60, seed=0)
@@ -104,8 +103,8 @@ def test_the_same_seed_gives_all_schemes_the_same_noise(monkeypatch, test_sample
         np.testing.assert_allclose(other, full, rtol=1e-6, atol=1e-15)
 
 
-@pytest.mark.parametrize("scheme", [rs.RandomReshuffling(batches=3), rs.Cyclic(batches=3), rs.FullBatch()])
-@pytest.mark.parametrize("size", [1.0, 1e-151, 1e151])
+@for_all("scheme", [rs.RandomReshuffling(batches=3), rs.Cyclic(batches=3), rs.FullBatch()])
+@for_all("size", [1.0, 1e-151, 1e151])
 def test_batches_of_many_rows_are_visited_by_their_sums(monkeypatch, scheme, size):
     """The same gradients as from the rows, in any unit, with everything that a recipe can ask for."""
     base = rs.gaussian(40, 5, seed=0)
@@ -114,8 +113,9 @@ def test_batches_of_many_rows_are_visited_by_their_sums(monkeypatch, scheme, siz
         {"penalty": 0.1, "unpenalized": [0], "average": rs.EMA(0.9)} if size == 1 else {}
     )
     found = rs.simulate(problem, scheme, **arguments)
-    monkeypatch.setattr(training, "_FEWEST_ROWS", np.inf)
-    rows = rs.simulate(problem, scheme, **arguments)
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "_FEWEST_ROWS", np.inf)
+        rows = rs.simulate(problem, scheme, **arguments)
     assert np.isfinite(found.iterate.mean).all()
     np.testing.assert_allclose(found.iterate.mean, rows.iterate.mean, rtol=1e-10, atol=1e-12 / size)
     assert not np.array_equal(found.iterate.mean, rows.iterate.mean)

@@ -9,17 +9,18 @@ import reshuffle as rs
 from reshuffle import asymptotics
 from reshuffle.asymptotics import BatchLaw, TwoBatchLaw, learning_curve
 from reshuffle.errors import BudgetError
+from tests.looped import for_all
 
 # A search through the laws of many steps: several tests ask for the same.
 critical_alpha = lru_cache(asymptotics.critical_alpha)
 
 
-@pytest.mark.parametrize("aspect", [0.1, 1.0, 1.5, 20.0])
+@for_all("aspect", [0.1, 1.0, 1.5, 20.0])
 def test_one_batch_is_the_known_threshold(aspect):
     assert critical_alpha(aspect, 1) == pytest.approx(2 / (1 + aspect**0.5) ** 2, rel=1e-14)
 
 
-@pytest.mark.parametrize("aspect", [0.05, 0.25, 0.5, 1.0, 1.5, 8.0])
+@for_all("aspect", [0.05, 0.25, 0.5, 1.0, 1.5, 8.0])
 def test_two_batches_leave_where_the_closed_form_says(aspect):
     alpha = critical_alpha(aspect, 2)
     (low, _), (_, high) = TwoBatchLaw(aspect, alpha).support[0], TwoBatchLaw(aspect, alpha).support[-1]

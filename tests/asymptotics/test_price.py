@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from reshuffle.asymptotics import PowerLaw, critical_alpha, learning_curve, toeplitz
+from tests.looped import for_all
 
 
-@pytest.mark.parametrize(
-    ("aspect", "batches", "eigenvalues"),
+@for_all(
+    "aspect, batches, eigenvalues",
     [
         (0.25, 2, PowerLaw(1.0, 12).values()),
         (0.5, 3, np.array([0.5, 1.0, 2.0])),

@@ -8,6 +8,7 @@ import scipy.optimize
 
 import reshuffle as rs
 from reshuffle.asymptotics import best_recipe, learning_curve
+from tests.looped import for_all
 
 LAMBDA = np.arange(1.0, 41.0) ** -1.2
 
@@ -102,7 +103,7 @@ def test_exact_problems_of_500_rows_have_their_best_risk_there():
     assert mean.min() == pytest.approx(found.risk, abs=3 * spread + 0.01)
 
 
-@pytest.mark.parametrize(("aspect", "noise"), [(0.5, 0.5), (0.8, 1.0), (2.0, 0.4)])
+@for_all("aspect, noise", [(0.5, 0.5), (0.8, 1.0), (2.0, 0.4)])
 def test_small_steps_cost_alpha_over_batches_times_the_same_slope(aspect, noise):
     recipe = best_recipe(aspect, noise=noise)
     assert recipe.slope > 0

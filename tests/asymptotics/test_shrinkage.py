@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import reshuffle as rs
 from reshuffle.asymptotics import shrinkage
+from tests.looped import for_all
 
 
 @given(st.integers(1, 64), st.floats(1e-6, 5.0), st.floats(0.0, 2.0))
@@ -24,8 +25,8 @@ def test_the_closed_form_is_exact(batches, alpha, eigenvalue):
     )
 
 
-@pytest.mark.parametrize("batches", [1, 2, 3, 4, 7])
-@pytest.mark.parametrize("alpha", [1e-8, 0.3, 2.0])
+@for_all("batches", [1, 2, 3, 4, 7])
+@for_all("alpha", [1e-8, 0.3, 2.0])
 def test_it_is_the_polynomial_of_its_coefficients(batches, alpha):
     eigenvalues = np.array([0.0, 1e-9, 0.01, 0.7, 1.0, 1.9])
     powers = eigenvalues[:, np.newaxis] ** np.arange(1, batches + 1)
@@ -38,7 +39,7 @@ def test_many_batches_approach_gradient_flow():
     assert shrinkage(10**6, 0.5)(eigenvalues) == pytest.approx(-np.expm1(-0.5 * eigenvalues) / 0.5, rel=1e-5)
 
 
-@pytest.mark.parametrize("batches", [1, 2, 4])
+@for_all("batches", [1, 2, 4])
 def test_full_rank_trajectories_converge_at_the_rate_of_the_covariances(batches):
     errors, epochs = [], np.array([1, 3, 9])
     for n in (400, 6400):

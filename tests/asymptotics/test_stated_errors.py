@@ -1,14 +1,14 @@
 """Answers of the limits that are not exact: their errors, against finer searches."""
 
 import numpy as np
-import pytest
 from benchmarks.scaling_laws import exact_risk, least_risk
 
 from reshuffle.asymptotics import PowerLaw, compute_frontier
+from tests.looped import for_all
 
 
-@pytest.mark.parametrize(
-    ("laws", "step", "batch_size", "largest"),
+@for_all(
+    "laws, step, batch_size, largest",
     [((2.0, 0.0), 0.2, 1, 64), ((1.5, 0.3), 0.1, 1, 150), ((1.5, 2.5), 0.3, 4, 90)],
 )
 def test_the_frontier_is_within_its_error_of_the_best_of_all_sizes(laws, step, batch_size, largest):

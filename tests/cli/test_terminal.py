@@ -9,6 +9,7 @@ from rich.console import Console
 from reshuffle.cli import render
 from reshuffle.cli.sketch import Series, sketch
 from tests.cli.terminal import run
+from tests.looped import for_all
 
 HEADINGS = ["scheme", "batches", "step", "best epoch shown", "held-out loss there", "limit to min-norm"]
 ROWS = [
@@ -44,7 +45,7 @@ def test_colours_are_the_terminal_s_own_and_never_black():
     assert len(styles) == 6
 
 
-@pytest.mark.parametrize("top", [2.254e276, 1.7e308, 1e-300])
+@for_all("top", [2.254e276, 1.7e308, 1e-300])
 def test_the_axis_stands_straight_however_long_its_numbers_are(top):
     text = str(sketch([Series("grows", np.arange(5.0), np.geomspace(top / 1e7, top, 5))], "x", "y", 60))
     columns = {line.index("│") for line in text.splitlines() if "│" in line}
@@ -66,7 +67,7 @@ def words(lines):
     return re.findall(r"[^\s─]+", "\n".join(lines))
 
 
-@pytest.mark.parametrize("width", [30, 40, 60, 80, 120])
+@for_all("width", [30, 40, 60, 80, 120])
 def test_nothing_is_lost_and_nothing_is_too_wide(width):
     lines = table(HEADINGS, ROWS, 2, width)
     assert max(map(len, lines)) <= max(width, 45)

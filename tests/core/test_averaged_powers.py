@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from reshuffle._linalg import moving_mean, moving_power, tail_mean
+from tests.looped import for_all
 
 COUNTED = np.array([0.0, 1e-300, 1e-14, 1e-8, 1e-3, 1e-2, 0.0101, 0.5, 0.999, 1.0, 1.3, 1.9, 2.3, -0.1])
 
@@ -24,8 +25,8 @@ def close(found, wanted):
     assert (np.abs(found - wanted) <= 1e-13 * scale).all()
 
 
-@pytest.mark.parametrize("epochs", [0, 1, 2, 7, 40])
-@pytest.mark.parametrize("decay", [0.0, 0.3, 0.5, 0.99, 0.999999, 1 - 1e-10])
+@for_all("epochs", [0, 1, 2, 7, 40])
+@for_all("decay", [0.0, 0.3, 0.5, 0.99, 0.999999, 1 - 1e-10])
 def test_moving_means(decay, epochs):
     found = moving_mean(COUNTED, decay, np.array([float(epochs)]))
     with mpmath.workdps(60):
@@ -39,8 +40,8 @@ def test_moving_means(decay, epochs):
     close(found[1][0], np.array(wanted)[:, 1])
 
 
-@pytest.mark.parametrize("count", [1, 2, 7, 40])
-@pytest.mark.parametrize("first", [1, 4, 30])
+@for_all("count", [1, 2, 7, 40])
+@for_all("first", [1, 4, 30])
 def test_tail_means(first, count):
     found = tail_mean(COUNTED, first, np.array([float(first + count - 1)]))
     with mpmath.workdps(60):

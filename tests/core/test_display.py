@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from tests.looped import for_all
 
 PROBLEM = rs.gaussian(40, 4, noise=1.0, seed=0)
 BOTH = rs.LeastSquares(
@@ -68,7 +69,7 @@ class Cells(HTMLParser):
             self.rows[-1][-1] += data
 
 
-@pytest.mark.parametrize("name", RESULTS)
+@for_all("name", RESULTS)
 def test_every_result_is_a_dict_a_frame_and_a_table_in_a_notebook(name):
     result = RESULTS[name]
     made = result.to_dict()

@@ -25,7 +25,7 @@ def test_epoch_zero_stays_where_it_is_beside_a_huge_one():
     assert huge[0] != huge[1]
 
 
-@pytest.mark.parametrize("value", [[0, 2**70], [2**70, 3, math.inf], [10**400, 0], 1.1e15, [0, 10**15 + 1]])
+@for_all("value", [[0, 2**70], [2**70, 3, math.inf], [10**400, 0], 1.1e15, [0, 10**15 + 1]])
 def test_more_epochs_than_anybody_trains_are_refused(value):
     with pytest.raises(
         ValueError, match=r"epochs must be at most 1e\+15, or math.inf, but one is .*; ask for"
@@ -38,13 +38,13 @@ def test_epochs_that_numpy_keeps_as_objects():
     assert _arrays.epochs([math.inf, 10**15]).tolist() == [math.inf, 1e15]
 
 
-@pytest.mark.parametrize("value", [[0, -(10**400)], [-(2**70), 1], [2**70, 0.5], [Fraction(1, 2), 3]])
+@for_all("value", [[0, -(10**400)], [-(2**70), 1], [2**70, 0.5], [Fraction(1, 2), 3]])
 def test_objects_that_are_no_epochs(value):
     with pytest.raises(ValueError, match=r"epochs must be whole numbers >= 0 or math.inf, but one is"):
         _arrays.epochs(value)
 
 
-@pytest.mark.parametrize("value", [[True, 2**70], [None, 1], ["3", 2**70]])
+@for_all("value", [[True, 2**70], [None, 1], ["3", 2**70]])
 def test_objects_that_are_no_numbers(value):
     with pytest.raises(TypeError, match="epochs must be numbers"):
         _arrays.epochs(value)
@@ -136,8 +136,8 @@ def test_a_schedule_that_is_not_rectangular():
         rs.Cyclic(batches=3, order=[[0], [1, 2]])
 
 
-@pytest.mark.parametrize(
-    ("kind", "made"),
+@for_all(
+    "kind, made",
     [
         (rs.FullBatch, r"FullBatch\(\) in place of FullBatch"),
         (rs.RandomReshuffling, r"RandomReshuffling\(batches=4\) in place of RandomReshuffling"),

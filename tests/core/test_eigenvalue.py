@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from reshuffle._linalg import eigenvalue
+from tests.looped import for_all
 
 
-@pytest.mark.parametrize("p", range(3, 60))
+@for_all("p", range(3, 60))
 def test_equicorrelated_features(p):
     """c I - 11'/p has the eigenvalue c, p - 1 times, and c - 1."""
     matrix = 3 * np.eye(p) - np.ones((p, p)) / p

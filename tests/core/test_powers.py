@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reshuffle._linalg import power_and_sum
+from tests.looped import for_all
 
 
 @given(st.floats(-3, 3), st.integers(0, 60))
@@ -20,7 +21,7 @@ def test_powers_and_sums_equal_exact_arithmetic(x, count):
     assert total[0] == pytest.approx(float(exact_total), rel=1e-13, abs=1e-13)
 
 
-@pytest.mark.parametrize("x", [1e-300, 1e-17, 1e-9, 0.3, 2 - 1e-9])
+@for_all("x", [1e-300, 1e-17, 1e-9, 0.3, 2 - 1e-9])
 def test_a_billion_terms_lose_no_digits(x):
     mpmath.mp.dps = 400
     count = 10**9

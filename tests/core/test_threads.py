@@ -12,6 +12,7 @@ import pytest
 import threadpoolctl
 
 from reshuffle import _linalg
+from tests.looped import for_all
 
 
 def counts():
@@ -58,7 +59,7 @@ def test_the_last_of_several_threads_to_leave_gives_them_back():
 
 
 @pytest.mark.usefixtures("two")
-@pytest.mark.parametrize("size", [1, 100, 1000])
+@for_all("size", [1, 100, 1000])
 def test_each_keeps_the_order_and_the_handling_of_overflow(size):
     large = np.array(1e300)
     with np.errstate(over="ignore"):

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from matplotlib import pyplot
 
+from tests.looped import for_all
+
 EXAMPLES = sorted((Path(__file__).parents[2] / "docs/examples").glob("plot_*.py"))
 
 
@@ -39,7 +41,7 @@ def statements(source):
     return [ast.unparse(node) for node in body[described:]]
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@for_all("path", EXAMPLES)
 def test_a_notebook_installs_the_package_and_holds_the_example(path):
     cells = json.loads((path.parents[1] / "notebooks" / f"{path.stem}.ipynb").read_text())["cells"]
     first, *code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]

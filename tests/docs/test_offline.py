@@ -3,7 +3,7 @@
 import runpy
 from pathlib import Path
 
-import pytest
+from tests.looped import for_all
 
 ROOT = Path(__file__).parents[2]
 CHECK = runpy.run_path(str(ROOT / "docs/check_offline.py"))
@@ -30,21 +30,21 @@ NEEDS_NONE = {
 
 
 def built(folder, body):
-    (folder / "_static").mkdir()
+    (folder / "_static").mkdir(parents=True)
     (folder / "_static/here.js").write_text("")
     (folder / "a.png").write_text("")
     (folder / "index.html").write_text(f"<html><body>{body}</body></html>")
     return folder
 
 
-@pytest.mark.parametrize("body", NEEDS_THE_NETWORK.values(), ids=NEEDS_THE_NETWORK)
-def test_what_needs_the_network_is_told(tmp_path, body):
-    assert len(CHECK["complaints"](built(tmp_path, body))) == 1
+@for_all("name", NEEDS_THE_NETWORK)
+def test_what_needs_the_network_is_told(tmp_path, name):
+    assert len(CHECK["complaints"](built(tmp_path / name, NEEDS_THE_NETWORK[name]))) == 1
 
 
-@pytest.mark.parametrize("body", NEEDS_NONE.values(), ids=NEEDS_NONE)
-def test_what_needs_none_is_not(tmp_path, body):
-    assert CHECK["complaints"](built(tmp_path, body)) == []
+@for_all("name", NEEDS_NONE)
+def test_what_needs_none_is_not(tmp_path, name):
+    assert CHECK["complaints"](built(tmp_path / name, NEEDS_NONE[name])) == []
 
 
 def test_a_style_sheet_of_the_site_is_read_too(tmp_path):

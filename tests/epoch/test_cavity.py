@@ -9,6 +9,7 @@ import reshuffle as rs
 from reshuffle.epoch.averaging import cavity_maps
 from reshuffle.epoch.visits import Visits
 from reshuffle.errors import UnsupportedError
+from tests.looped import for_all
 from tests.oracles import brute_force
 from tests.problems import case, close
 
@@ -21,15 +22,14 @@ RECIPES = [
 ]
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=str)
-@pytest.mark.parametrize(
+@for_all("recipe", RECIPES)
+@for_all(
     "scheme",
     [
         rs.SampleReshuffling(batches=2),
         rs.SampleReshuffling(batch_size=5),
         rs.SampleReshuffling(batch_size=5, normalize="equal"),
     ],
-    ids=repr,
 )
 def test_two_batches_are_exact(scheme, recipe):
     """No two samples can meet crosswise in two visits: the closure leaves nothing out."""
@@ -42,8 +42,8 @@ def test_two_batches_are_exact(scheme, recipe):
         close(cavity.risk(epochs).total, exact.risk(epochs).total, 1e-6)
 
 
-@pytest.mark.parametrize("recipe", RECIPES[1:], ids=str)
-@pytest.mark.parametrize("arguments", [{"batches": 3}, {"batch_size": 2, "normalize": "equal"}], ids=str)
+@for_all("recipe", RECIPES[1:])
+@for_all("arguments", [{"batches": 3}, {"batch_size": 2, "normalize": "equal"}])
 def test_maps_with_momentum_and_penalty_are_those_of_all_cuts(arguments, recipe):
     """Kernel and entries against the walk over all sets of samples, a ragged last batch among them."""
     problem = case(7, 2, 1, noise=0.5).problem
@@ -121,10 +121,8 @@ def test_the_modifier_and_the_modified_features_agree():
     close(cavity.epoch.modifier(5), exact.epoch.modifier(5), 1e-3)
 
 
-@pytest.mark.parametrize(
-    "scheme", [rs.RandomReshuffling(batches=9), rs.RandomReshuffling(batch_size=4)], ids=repr
-)
-@pytest.mark.parametrize("alpha", [0.05, 0.5, 1.5])
+@for_all("scheme", [rs.RandomReshuffling(batches=9), rs.RandomReshuffling(batch_size=4)])
+@for_all("alpha", [0.05, 0.5, 1.5])
 def test_fixed_batches_are_those_of_all_orders_within_the_error(scheme, alpha):
     """Batches of several rows, a ragged last one among them: the error covers, and is not far too wide."""
     problem = case(38, 3, 1, noise=0.5).problem
@@ -152,8 +150,8 @@ def test_without_a_solution_the_cavity_says_so_and_auto_goes_on():
     assert "its equation has no solution at so large a step" in repr(epoch.choice)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1e-12, 1e-6])
-@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}], ids=str)
+@for_all("alpha", [0.0, 1e-12, 1e-6])
+@for_all("recipe", [{}, {"momentum": 0.5}])
 def test_small_steps_pull_as_they_should(alpha, recipe):
     """Whatever the samples do to themselves is nothing then; what they are pulled by is not."""
     problem = case(12, 3, 1, noise=0.5).problem

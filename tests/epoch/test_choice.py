@@ -7,10 +7,11 @@ import pytest
 from sklearn.datasets import load_digits
 
 import reshuffle as rs
+from tests.looped import for_all
 
 
-@pytest.mark.parametrize(
-    ("scheme", "alpha", "method"),
+@for_all(
+    "scheme, alpha, method",
     [
         (rs.RandomReshuffling(batches=1), 0.1, "exact"),
         (rs.RandomReshuffling(batches=8), 0.1, "exact"),
@@ -105,8 +106,8 @@ def test_the_simulator_confirms_many_batches():
         assert (deviation <= allowed).all()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
+@for_all(
+    "arguments, message",
     [
         (
             {"method": "guess"},

@@ -10,6 +10,7 @@ from reshuffle.epoch.averaging import cavity as whole_equation
 from reshuffle.epoch.averaging import first_order
 from reshuffle.epoch.averaging.cavity import Visiting
 from reshuffle.epoch.epoch_map import refined
+from tests.looped import for_all
 from tests.problems import close
 
 TOLERANCE = 1e-6
@@ -30,8 +31,8 @@ def visited(n, k, steps, strength, last=1.0, seed=0):
     return Visiting(rows, decay_rates[np.newaxis], np.zeros((1, 1, k)), np.ones(1), 1 / steps, last, steps)
 
 
-@pytest.mark.parametrize("last", [1.0, 0.3])
-@pytest.mark.parametrize("strength", [0.5, 4.0, 12.0])
+@for_all("last", [1.0, 0.3])
+@for_all("strength", [0.5, 4.0, 12.0])
 def test_it_is_the_whole_equation_up_to_what_it_says_it_leaves_out(few_modes, strength, last):
     visiting = visited(150, 12, 10, strength, last)
     found, whole = first_order.solve(visiting, TOLERANCE), whole_equation.solve(visiting, TOLERANCE)

@@ -5,12 +5,11 @@ import pytest
 from flint import acb_mat, arb, arb_mat, ctx
 
 import reshuffle as rs
+from tests.looped import for_all
 
 
-@pytest.mark.parametrize("ratio", [1e-4, 1e-8, 1e-11])
-@pytest.mark.parametrize(
-    "scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=3), rs.WithReplacement(batches=3)]
-)
+@for_all("ratio", [1e-4, 1e-8, 1e-11])
+@for_all("scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=3), rs.WithReplacement(batches=3)])
 def test_a_badly_scaled_column_still_converges_to_the_solution(ratio, scheme):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 4))
@@ -29,8 +28,8 @@ def test_a_badly_scaled_column_still_converges_to_the_solution(ratio, scheme):
     assert np.isfinite(slow)
 
 
-@pytest.mark.parametrize("size", [4, 40])
-@pytest.mark.parametrize("step", [1e3, 1e6])
+@for_all("size", [4, 40])
+@for_all("step", [1e3, 1e6])
 def test_slow_modes_beside_growing_ones_are_not_frozen(size, step):
     """Two batches: Z = (W_1 + W_2) / 2 - step / 4 (W_1 W_2 + W_2 W_1), in 600 bits."""
     rng = np.random.default_rng(3)
@@ -64,8 +63,8 @@ def test_a_null_space_inside_the_row_space_is_found():
     assert run.range_assumption.holds
 
 
-@pytest.mark.parametrize(("points", "degree"), [(16, 5), (16, 8), (16, 11), (30, 14)])
-@pytest.mark.parametrize("batches", [1, 2, 3])
+@for_all("points, degree", [(16, 5), (16, 8), (16, 11), (30, 14)])
+@for_all("batches", [1, 2, 3])
 def test_the_limit_on_polynomial_features_is_as_accurate_as_least_squares(points, degree, batches):
     X = np.vander(np.linspace(0, 1, points), degree)
     truth = np.ones(degree)

@@ -5,6 +5,7 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.epoch import step_interpolation
+from tests.looped import for_all
 
 PROBLEM = rs.gaussian(16, 9, noise=0.5, seed=4)
 SCHEME = rs.RandomReshuffling(batches=4)
@@ -46,8 +47,8 @@ def test_what_rounding_has_blurred_is_computed_by_itself(monkeypatch):
     assert shared() == {}
 
 
-@pytest.mark.parametrize(
-    ("scheme", "recipe"),
+@for_all(
+    "scheme, recipe",
     [
         (rs.FullBatch(), {}),
         (rs.WithReplacement(batches=4), {}),

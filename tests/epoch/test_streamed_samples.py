@@ -5,6 +5,7 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.problem import sources
+from tests.looped import for_all
 
 WHEN = [1, 5, 200]
 
@@ -107,8 +108,8 @@ def test_all_samples_in_one_batch_are_the_full_batch(tmp_path, streaming):
     np.testing.assert_allclose(found.iterate(WHEN), rs.descend(in_memory, rs.FullBatch(), 0.1).iterate(WHEN))
 
 
-@pytest.mark.parametrize(
-    ("ask", "message"),
+@for_all(
+    "ask, message",
     [
         (lambda run: run.expected_risk(3), "needs the rows one by one"),
         (lambda run: run.covariance(3), "needs the rows one by one"),

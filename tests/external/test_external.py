@@ -7,9 +7,10 @@ import pytest
 
 import reshuffle as rs
 from tests.external import safran_shamir
+from tests.looped import for_all
 
 
-@pytest.mark.parametrize("scheme", safran_shamir.SCHEMES)
+@for_all("scheme", safran_shamir.SCHEMES)
 def test_published_losses_of_safran_and_shamir(scheme):
     """75 means of 100 runs each: all within four standard errors, their mean ratio within three of one."""
     epochs, means = safran_shamir.published()
@@ -21,9 +22,7 @@ def test_published_losses_of_safran_and_shamir(scheme):
     assert abs((means[scheme] / mean).mean() - 1) <= 3 * of_ratio
 
 
-@pytest.mark.parametrize(
-    ("scheme", "every"), [("with_replacement", 5), ("shuffled_once", 37), ("reshuffled", 37)]
-)
+@for_all("scheme, every", [("with_replacement", 5), ("shuffled_once", 37), ("reshuffled", 37)])
 def test_the_library_has_their_law(scheme, every):
     for epochs in safran_shamir.published()[0][::every]:
         loss, error = safran_shamir.loss(scheme, epochs)

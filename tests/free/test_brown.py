@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from reshuffle import free
+from tests.looped import for_all
 
 
 def test_the_circular_law_is_flat():
@@ -19,7 +20,7 @@ def test_the_circular_law_is_flat():
     assert b.atoms == ()
 
 
-@pytest.mark.parametrize(("first", "second"), [(1.0, 0.25), (0.5, 0.5), (0.3, 0.7)])
+@for_all("first, second", [(1.0, 0.25), (0.5, 0.5), (0.3, 0.7)])
 def test_semicirculars_of_two_variances_make_the_elliptic_law(first, second):
     """``x + i y`` is uniform on an ellipse: Girko's elliptic law, rescaled."""
     x, y = free.variables(free.Semicircle(first), free.Semicircle(second))

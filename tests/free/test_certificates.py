@@ -9,6 +9,7 @@ import pytest
 
 from reshuffle import free
 from tests.free.oracles import TwoBatchCurve
+from tests.looped import for_all
 
 
 def semicircle_in_balls(z, variance, mean):
@@ -35,7 +36,7 @@ def distance(certificate, truth):
         return float(abs(truth - flint.acb(certificate.value.real, certificate.value.imag)).upper())
 
 
-@pytest.mark.parametrize("z", [1j, 0.3 + 0.01j, -1.9 + 1e-6j, 40 + 3j])
+@for_all("z", [1j, 0.3 + 0.01j, -1.9 + 1e-6j, 40 + 3j])
 def test_the_truth_is_inside_for_single_laws(z):
     (x,) = free.variables(free.Semicircle(1.3, 0.2))
     found = free.spectrum(x).certify(z)
@@ -83,8 +84,8 @@ def test_a_wrong_solution_is_not_proven():
         prover.certify(0.5 + 0.2j)
 
 
-@pytest.mark.parametrize(
-    ("expression", "words"),
+@for_all(
+    "expression, words",
     [
         (lambda x, p: x + p, "Projection"),
         (lambda x, p: 1 / (3 + x), "rational"),
@@ -115,7 +116,7 @@ def test_the_axis_is_refused_and_so_is_a_missing_library(monkeypatch):
         free.spectrum(x + x).certify(1j)
 
 
-@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.longdouble, Fraction, int])
+@for_all("kind", [np.float16, np.float32, np.float64, np.longdouble, Fraction, int])
 def test_coefficients_of_every_type_are_kept_exactly(kind):
     """A half of the smallest numbers of a narrow type is none of its numbers."""
     (x,) = free.variables(free.Semicircle())

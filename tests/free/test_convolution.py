@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from reshuffle import free
+from tests.looped import for_all
 
 UNIT = free.MarchenkoPastur(1.0)
 
@@ -47,7 +48,7 @@ def test_products_of_projections_have_known_atoms_and_edges():
     np.testing.assert_allclose(law.density(t), free.spectrum(p * q * p).density(t), rtol=1e-10)
 
 
-@pytest.mark.parametrize("times", [1.0, 1.7, 4.0])
+@for_all("times", [1.0, 1.7, 4.0])
 def test_additive_powers_of_laws_whose_parameters_they_multiply(times):
     t = np.array([-1.9, 0.3, 1.2, 2.9])
     power = free.additive_power(free.Semicircle(1.3), times)
@@ -102,8 +103,8 @@ def fuss_catalan_real(power, order):
     return result
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
+@for_all(
+    "call, words",
     [
         (lambda: free.multiply(free.Semicircle(), UNIT), "x >= 0"),
         (lambda: free.multiply(free.Discrete([0.0]), UNIT), "point 0"),

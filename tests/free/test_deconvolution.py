@@ -1,9 +1,9 @@
 """Populations from sample eigenvalues: closer than the eigenvalues themselves, and within the stated error."""
 
 import numpy as np
-import pytest
 
 from reshuffle import free
+from tests.looped import for_all
 
 P = 200
 TOEPLITZ = np.linalg.eigvalsh(0.5 ** np.abs(np.subtract.outer(np.arange(P), np.arange(P))))
@@ -29,7 +29,7 @@ def distance(law, sigma):
     return np.abs(law.quantile(levels) - free.Discrete(sigma).quantile(levels)).mean() / sigma.mean()
 
 
-@pytest.mark.parametrize("name", POPULATIONS)
+@for_all("name", POPULATIONS)
 def test_populations_are_closer_than_eigenvalues_and_within_the_error(name):
     sigma, ratio, most = POPULATIONS[name]
     found = []

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
-import pytest
 
 from reshuffle import _progress, asymptotics, free
 from reshuffle.free import progress
+from tests.looped import for_all
 
 X, Y = free.variables(free.MarchenkoPastur(0.5), free.Semicircle())
 QUESTIONS = {
@@ -29,7 +29,7 @@ QUESTIONS = {
 }
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
+@for_all("question", QUESTIONS)
 def test_what_may_take_long_is_shown_once_and_in_steps(question, monkeypatch):
     shown, steps = [], []
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from reshuffle import free
+from tests.looped import for_all
 
 
 def product(a, b):
@@ -43,9 +44,7 @@ def compared(expression, support, atoms, budget=60.0):
     np.testing.assert_allclose(s.atoms, expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "ranks", [(0.7, 0.4), (0.9, 0.3), (0.999, 0.3), (1e-4, 0.5), (0.02, 0.5), (0.548, 0.046)]
-)
+@for_all("ranks", [(0.7, 0.4), (0.9, 0.3), (0.999, 0.3), (1e-4, 0.5), (0.02, 0.5), (0.548, 0.046)])
 def test_products_of_any_ranks(ranks):
     p, q = free.variables(*map(free.Projection, ranks))
     compared(p * q * p, *product(*ranks))

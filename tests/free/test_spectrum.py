@@ -7,6 +7,7 @@ import pytest
 
 from reshuffle import free
 from tests.free import oracles
+from tests.looped import for_all
 
 
 @lru_cache
@@ -42,8 +43,8 @@ def test_anticommutator_of_semicirculars_against_its_cubic():
     assert s.support[0][1] == pytest.approx(np.sqrt((11 + 5 * np.sqrt(5)) / 2), abs=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("laws", "sum_law"),
+@for_all(
+    "laws, sum_law",
     [
         ((free.Semicircle(1.0), free.Semicircle(2.0, 0.5)), free.Semicircle(3.0, 0.5)),
         ((free.FreePoisson(0.5, 2.0), free.FreePoisson(1.2, 2.0)), free.FreePoisson(1.7, 2.0)),
@@ -51,7 +52,6 @@ def test_anticommutator_of_semicirculars_against_its_cubic():
         ((free.Arcsine(), free.Arcsine()), free.KestenMcKay(4)),
         ((free.Projection(0.5), free.Projection(0.5)), free.Arcsine(0.0, 2.0)),
     ],
-    ids=repr,
 )
 def test_free_sums_with_closed_forms(laws, sum_law):
     s = free.spectrum(sum(free.variables(*laws)))
@@ -94,7 +94,7 @@ def test_atoms_of_combined_laws(laws, make, atoms):
     assert s.measure.mass == pytest.approx(1, abs=1e-7)
 
 
-@pytest.mark.parametrize("number", [9, 11, 14, 20, 24, 30])
+@for_all("number", [9, 11, 14, 20, 24, 30])
 def test_a_law_of_many_points_comes_back(number):
     (x,) = free.variables(free.Discrete(np.arange(number)))
     s = free.spectrum(x)
@@ -178,7 +178,7 @@ def test_a_users_own_law_gives_the_same_spectrum():
     np.testing.assert_allclose(densities[0], densities[1], atol=1e-10)
 
 
-@pytest.mark.parametrize(
+@for_all(
     "make",
     [
         lambda x, y, p: 1j * (x * y - y * x),
@@ -197,7 +197,7 @@ def test_laws_agree_with_sampled_matrices(make):
     assert (comparison.heights * np.diff(comparison.edges)).sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("ratio", [0.5, 0.7, 1.2])
+@for_all("ratio", [0.5, 0.7, 1.2])
 def test_the_density_at_an_end_of_the_support_is_zero(ratio):
     """Two solutions meet there, and one that is only nearly found would count as none."""
     x, y = free.variables(*[free.MarchenkoPastur(ratio, 0.2)] * 2)

@@ -6,6 +6,7 @@ from scipy.integrate import trapezoid
 
 from reshuffle import free
 from reshuffle.free import plot as layout
+from tests.looped import for_all
 
 
 def spectrum_of(expression, *laws):
@@ -23,8 +24,8 @@ def hidden(law, view):
     return trapezoid(above, t)
 
 
-@pytest.mark.parametrize(
-    ("law", "most"),
+@for_all(
+    "law, most",
     [
         (free.Semicircle(), 1e-4),
         (free.MarchenkoPastur(0.5), 1e-4),
@@ -33,7 +34,6 @@ def hidden(law, view):
         (free.Arcsine(0.0, 1.0), 0.11),
         (TWO_BATCHES, 1e-4),
     ],
-    ids=repr,
 )
 def test_linear_axes_hide_no_more_than_a_tenth_of_the_mass(law, most):
     view = layout.view([layout.points(law)])

@@ -5,9 +5,10 @@ import pytest
 from tests.golden import record
 from tests.golden.cases import CASES
 from tests.golden.record import Answer
+from tests.looped import for_all
 
 _RECORD = record.read()
-_TOGETHER = 12
+_TOGETHER = 48
 """Cases that are one test: runs that share their maps stay together, and collecting is quick."""
 _NAMES = list(CASES)
 
@@ -25,8 +26,8 @@ def test_the_record_has_every_case_and_no_other():
     assert sum("value" in answer for answer in _RECORD.values()) >= 600
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
+@for_all(
+    "old, new",
     [
         (Answer(1.0), Answer(1.0 + 1e-9)),
         (Answer(1.0), Answer(1.0, 0.1, "estimate")),
@@ -42,8 +43,8 @@ def test_another_answer_is_seen(old, new):
     assert record.difference(old.written(), new.written())
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
+@for_all(
+    "old, new",
     [
         (Answer(1.0), Answer(1.0 + 1e-11)),
         (Answer(float("inf")), Answer(float("inf"))),

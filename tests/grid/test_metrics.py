@@ -7,6 +7,7 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.grid.metrics import METRICS, evaluate, held_out_loss, simulated
+from tests.looped import for_all
 
 PROBLEM = rs.gaussian(24, 6, noise=0.5, seed=4)
 RUN = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), step=0.05)
@@ -108,7 +109,7 @@ def test_the_start_and_the_first_epochs_of_a_diverging_run_are_known():
     assert found["best_epoch"].value < 100
 
 
-@pytest.mark.parametrize("step", [0.2, 1.0, 1.7])
+@for_all("step", [0.2, 1.0, 1.7])
 def test_runs_that_converge_are_not_taken_for_diverging(step):
     # The critical step is 1.89 +- 0.12.
     assert rs.descend(SHUFFLED, SCHEME, step=step).divergence is None

@@ -10,6 +10,7 @@ from matplotlib.colors import LogNorm
 import reshuffle as rs
 from reshuffle import plotting
 from reshuffle.grid import select
+from tests.looped import for_all
 
 PROBLEM = rs.gaussian(12, 6, noise=0.5, seed=0)
 STEPS = [0.01, 0.03, 0.09, 50.0]
@@ -77,8 +78,8 @@ def test_one_curve_and_many_curves():
     assert len(legend(ax)) == 7
 
 
-@pytest.mark.parametrize(
-    ("draw", "error", "words"),
+@for_all(
+    "draw, error, words",
     [
         (
             lambda: plotting.heat_map(FOUND, "step", "batches"),

@@ -91,7 +91,7 @@ SHUFFLED = {
 }
 
 
-@pytest.mark.parametrize("name", SHUFFLED)
+@for_all("name", SHUFFLED)
 def test_shuffling(name):
     shape, kind, size, recipe = SHUFFLED[name]
     least_squares = problem(*shape, intercept="unpenalized" in recipe)
@@ -103,8 +103,8 @@ def test_shuffling(name):
     assert risks.std() > 1e-3
 
 
-@pytest.mark.parametrize(
-    ("kind", "recipe"),
+@for_all(
+    "kind, recipe",
     [
         *((kind, recipe) for kind in ("batches", "samples", "replacement") for recipe in ({}, MORE)),
         ("subsets", {}),

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from tests.looped import for_all
 from tests.problems import case, close
 
 
-@pytest.mark.parametrize(("n", "p"), [(9, 5), (5, 9)])
-@pytest.mark.parametrize("epochs", [0, 1, 7])
+@for_all("n, p", [(9, 5), (5, 9)])
+@for_all("epochs", [0, 1, 7])
 def test_lemma_gd_dynamics(n, p, epochs):
     tiny = case(n, p, 1, step=0.1)
     X = tiny.problem.X

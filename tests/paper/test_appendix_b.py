@@ -1,18 +1,18 @@
 """Appendices B.1 and B.2: the algebra behind the proofs."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import reshuffle as rs
 from reshuffle._linalg import power_and_sum
+from tests.looped import for_all
 from tests.oracles import brute_force
 from tests.problems import case, cases, close
 
 
-@pytest.mark.parametrize("batches", [1, 2, 3, 4, 5])
-@pytest.mark.parametrize("equal", [True, False])
+@for_all("batches", [1, 2, 3, 4, 5])
+@for_all("equal", [True, False])
 def test_the_three_forms_of_Pi_b(batches, equal):
     tiny = case(10, 6, batches, equal=equal, step=0.2)
     setting, epoch = tiny.setting("reshuffling"), tiny.run("reshuffling").epoch

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 
 import reshuffle as rs
+from tests.looped import for_all
 from tests.oracles import brute_force
 from tests.problems import case, cases, close
 
@@ -26,7 +27,7 @@ def test_lemma_batch_Z_symmetric(tiny):
     close(in_rows_of_modified @ Z, Z, 1e-8)
 
 
-@pytest.mark.parametrize("batches", [2, 3, 4])
+@for_all("batches", [2, 3, 4])
 def test_equation_Z_W_firstorder(batches):
     tiny = case(12, 7, batches)
     W = tiny.problem.X.T @ tiny.problem.X / 12

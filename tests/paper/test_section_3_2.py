@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reshuffle as rs
+from tests.looped import for_all
 from tests.oracles import brute_force
 from tests.problems import case, close
 
@@ -28,8 +29,8 @@ def printed_formula(tiny, epochs, with_cross):
     return total + 2 * stuck @ sigma @ moving if with_cross else total
 
 
-@pytest.mark.parametrize(("n", "p", "covariance"), [(12, 5, "dense"), (6, 9, "dense"), (6, 9, "identity")])
-@pytest.mark.parametrize("epochs", [0, 1, 4, 30])
+@for_all("n, p, covariance", [(12, 5, "dense"), (6, 9, "dense"), (6, 9, "identity")])
+@for_all("epochs", [0, 1, 4, 30])
 def test_theorem_batch_generr_exact(n, p, covariance, epochs):
     tiny = case(n, p, 3, covariance=covariance)
     expected = tiny.true_risk("reshuffling", epochs)
@@ -117,7 +118,7 @@ def test_proposition_twobatch_generr_Zonly_is_not_tight_where_it_is_said_to_be(c
     assert bound >= 1.74 * float(run.risk(math.inf).total)
 
 
-@pytest.mark.parametrize("c", [0.7, 1.0, 3.0])
+@for_all("c", [0.7, 1.0, 3.0])
 def test_proposition_twobatch_generr_Zonly_is_tight_in_the_proof_only_where_everything_vanishes(c):
     """W_1 = W_2 = c I, step 2/c, as the proof has it: the equality is 0 = 0, and the step is too large."""
     run = equal_batches(c, 2 / c)

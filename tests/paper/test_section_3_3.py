@@ -8,6 +8,7 @@ import pytest
 
 import reshuffle as rs
 from reshuffle import asymptotics, free
+from tests.looped import for_all
 
 
 def test_proposition_fixedp_Z_limit():
@@ -175,7 +176,7 @@ def test_appendix_C_a_smaller_linearization_gives_the_same_law():
     assert pencil.schur(matrices) == pytest.approx(direct)
 
 
-@pytest.mark.parametrize("batches", [2, 3, 4])
+@for_all("batches", [2, 3, 4])
 def test_theorem_price_of_batches(batches):
     for aspect in (0.25, 0.6):
         prices = [

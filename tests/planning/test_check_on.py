@@ -5,6 +5,7 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.errors import UnsupportedError
+from tests.looped import for_all
 
 rng = np.random.default_rng(3)
 X = rng.standard_normal((120, 4)) * [1.0, 5.0, 0.1, 2.0] + 3.0
@@ -59,10 +60,8 @@ def executed(program, **names):
     return names
 
 
-@pytest.mark.parametrize("outputs", [None, 2])
-@pytest.mark.parametrize(
-    "wanted", [{}, {"standardize": False, "intercept": False}], ids=["standardized", "raw"]
-)
+@for_all("outputs", [None, 2])
+@for_all("wanted", [{}, {"standardize": False, "intercept": False}])
 def test_programs_train_as_planned(outputs, wanted):
     pytest.importorskip("torch")
     features = np.column_stack([X, np.full(120, 3.0)]) if not wanted else X - 3.0

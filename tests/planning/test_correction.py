@@ -7,6 +7,7 @@ import reshuffle as rs
 from reshuffle.planning.correction import Recipes, bootstrapped, left_out_squares, refitted_squares
 from reshuffle.planning.loo_grid import LeftOutCurve, RowSpectrum
 from reshuffle.problem.standardizer import Standardizer
+from tests.looped import for_all
 
 RNG = np.random.default_rng(8)
 
@@ -30,8 +31,8 @@ def trained_without(X, y, weights, row, step, visits, penalty):
     return weights[row] * np.square(y[row] - centre - rows[row] @ beta).mean()
 
 
-@pytest.mark.parametrize("p", [4, 30], ids=["tall", "wide"])
-@pytest.mark.parametrize("weighted", [False, True])
+@for_all("p", [4, 30])
+@for_all("weighted", [False, True])
 def test_rows_are_left_out_of_means_and_scales(p, weighted):
     X = RNG.standard_normal((14, p)) * np.geomspace(0.1, 10, p) + 3.0
     # Without the first row this column is constant.

@@ -128,7 +128,7 @@ SCHEMES = {
 }
 
 
-@pytest.mark.parametrize("name", SCHEMES)
+@for_all("name", SCHEMES)
 def test_every_scheme_of_batches_visits_what_was_kept(name):
     data = Data(80, 6, 3, seed=1)
     kept = rs.descend(data.accumulated(5).problem(**data.truth), SCHEMES[name](batches=3), data.step)
@@ -136,7 +136,7 @@ def test_every_scheme_of_batches_visits_what_was_kept(name):
     same_answers(kept, rs.descend(data.in_memory, SCHEMES[name](batches=batches), data.step))
 
 
-@pytest.mark.parametrize("scale", [1e-150, 1e-60, 1e60, 1e150])
+@for_all("scale", [1e-150, 1e-60, 1e60, 1e150])
 def test_very_small_and_very_large_features(scale):
     data = Data(700, 3, 2, seed=5, scale=scale)
     ordinary = Data(700, 3, 2, seed=5)
@@ -230,7 +230,7 @@ def test_nothing_is_taken_of_what_is_refused():
 _REFUSALS = r"one by one|batches that were filled|must ask for batches=2|rows were"
 
 
-@pytest.mark.parametrize(
+@for_all(
     "ask",
     [
         lambda problem: rs.descend(problem, rs.SampleReshuffling(batches=2), 0.1),
@@ -284,8 +284,8 @@ def test_files_that_are_truncated_or_of_others_are_refused(tmp_path):
         rs.Accumulator.load(tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
+@for_all(
+    "name, value",
     [
         ("format", np.array("reshuffle accumulator 0")),
         ("counts", np.array([1, 0])),
@@ -313,7 +313,7 @@ RECIPES = {
 }
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@for_all("name", RECIPES)
 def test_every_recipe_is_followed_on_what_was_kept(name):
     data = Data(80, 6, 3, seed=2)
     recipe = {"step": data.step, **RECIPES[name]}

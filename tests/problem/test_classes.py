@@ -7,6 +7,7 @@ from sklearn.linear_model import RidgeClassifier
 
 import reshuffle as rs
 from reshuffle.problem.classes import Classes
+from tests.looped import for_all
 
 
 def test_labels_are_found_by_their_kind_and_numbers_by_being_told():
@@ -90,8 +91,8 @@ def test_balanced_weights():
     np.testing.assert_allclose(given.mean(), 1.0)
 
 
-@pytest.mark.parametrize(
-    ("labels", "message"),
+@for_all(
+    "labels, message",
     [
         ([["a"], ["b"]], "one label per row"),
         (["a", "a"], "at least two classes"),

@@ -54,8 +54,8 @@ def test_a_linear_kernel_is_its_features(name, n, p, outputs):
         np.testing.assert_allclose(implicit.degrees_of_freedom(7), explicit.degrees_of_freedom(7), **close)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "parameters"),
+@for_all(
+    "kernel, parameters",
     [("rbf", {"gamma": 0.3}), ("laplacian", {}), ("polynomial", {"degree": 2}), ("linear", {})],
 )
 def test_kernels_by_name_end_in_kernel_ridge(kernel, parameters):
@@ -133,9 +133,7 @@ def test_a_plan_for_a_kernel_is_that_for_its_features():
     np.testing.assert_allclose(kernel.mean_squares, rows.mean_squares, rtol=1e-7)
 
 
-@pytest.mark.parametrize(
-    "given", [{"y": np.arange(3.0)}, {"standardize": True}, {"sample_weight": np.ones(3)}]
-)
+@for_all("given", [{"y": np.arange(3.0)}, {"standardize": True}, {"sample_weight": np.ones(3)}])
 def test_a_problem_is_planned_for_as_it_stands(given):
     with pytest.raises(TypeError, match="must not be given with a problem"):
         rs.plan(rs.LeastSquares.from_kernel(np.eye(3), np.arange(3.0)), **given)

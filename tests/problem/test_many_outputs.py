@@ -136,13 +136,10 @@ SPREADS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("scheme", "recipe"),
-    [
+@for_all("scheme, recipe", [
         ("reshuffling", "plain"), ("cyclic", "momentum"), ("shuffled once", "penalty"), ("stages", "plain"),
         ("with replacement", "unpenalized"), ("reshuffling", "EMA"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_spreads_limits_and_best_epochs(scheme, recipe):
     run, singles = both(posed(), SCHEMES[scheme], **RECIPES[recipe])
     same(run, singles, SPREADS)

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import reshuffle as rs
+from tests.looped import for_all
 
 
 def posed(n=12, p=3, outputs=None, seed=0):
@@ -29,8 +30,8 @@ def trained(X, y, weights, batch_size, epochs, **optimizer):
     return b.detach().numpy()
 
 
-@pytest.mark.parametrize("batch_size", [4, 5])
-@pytest.mark.parametrize("momentum", [0.0, 0.5])
+@for_all("batch_size", [4, 5])
+@for_all("momentum", [0.0, 0.5])
 def test_torch_in_a_fixed_order(batch_size, momentum):
     X, y, weights = posed()
     problem = rs.LeastSquares(X, y, sample_weight=weights)
@@ -82,8 +83,8 @@ def test_weights_of_many_outputs_and_of_one():
     assert plain.sample_weight is None
 
 
-@pytest.mark.parametrize(
-    ("weights", "message"),
+@for_all(
+    "weights, message",
     [
         ([1.0, 2.0], r"sample_weight must have shape \(3,\), one entry per row of X"),
         ([1.0, 0.0, 1.0], r"sample_weight must be positive, but sample_weight\[1\] is 0.0; drop rows"),

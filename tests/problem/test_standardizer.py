@@ -8,6 +8,7 @@ from sklearn.preprocessing import StandardScaler
 
 from reshuffle.problem import standardizer
 from reshuffle.problem.standardizer import Standardizer
+from tests.looped import for_all
 
 
 @pytest.fixture
@@ -17,8 +18,8 @@ def data():
     return X, rng.standard_normal((200, 2)) + 7.0
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("chunk", [4 * 7, 1 << 18])
+@for_all("weighted", [False, True])
+@for_all("chunk", [4 * 7, 1 << 18])
 def test_rows_are_those_of_a_standard_scaler(data, weighted, chunk, monkeypatch):
     monkeypatch.setattr(standardizer, "_CHUNK", chunk)
     X, y = data
@@ -32,9 +33,9 @@ def test_rows_are_those_of_a_standard_scaler(data, weighted, chunk, monkeypatch)
     np.testing.assert_allclose(np.average(made.rows(X), axis=0, weights=weights), 0.0, atol=1e-14)
 
 
-@pytest.mark.parametrize("outputs", [None, 2])
-@pytest.mark.parametrize("centre", [False, True])
-@pytest.mark.parametrize("scale", [False, True])
+@for_all("outputs", [None, 2])
+@for_all("centre", [False, True])
+@for_all("scale", [False, True])
 def test_coefficients_predict_what_parameters_do(data, outputs, centre, scale):
     X, y = data
     y = y[:, 0] if outputs is None else y
@@ -49,8 +50,8 @@ def test_coefficients_predict_what_parameters_do(data, outputs, centre, scale):
         assert not np.any(intercepts)
 
 
-@pytest.mark.parametrize("value", [0.0, 7.1, -1e150, 1e-200])
-@pytest.mark.parametrize("chunk", [20, 1 << 18])
+@for_all("value", [0.0, 7.1, -1e150, 1e-200])
+@for_all("chunk", [20, 1 << 18])
 def test_constant_columns_are_zero_once_centred(value, chunk, monkeypatch):
     monkeypatch.setattr(standardizer, "_CHUNK", chunk)
     X = np.full((777, 2), value)
@@ -74,7 +75,7 @@ def test_a_column_that_varies_little_is_scaled_to_one(weighted):
     assert abs(np.average(rows, weights=weights)) < 1e-14
 
 
-@pytest.mark.parametrize("size", [1e150, 1e-200, 1e307])
+@for_all("size", [1e150, 1e-200, 1e307])
 def test_sizes_whose_squares_are_no_numbers(size):
     z = np.random.default_rng(5).uniform(-1.0, 1.0, (300, 3))
     made, known = Standardizer.of(size * z), Standardizer.of(z)

@@ -13,7 +13,7 @@ X = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0], [0.0, 0.0, 4.0], [5.0, 0.0, 0.0]
 y = np.array([1.0, 2.0, 3.0, 4.0])
 
 
-@pytest.mark.parametrize("kind", ["bsr", "coo", "csc", "csr", "dia", "dok", "lil"])
+@for_all("kind", ["bsr", "coo", "csc", "csr", "dia", "dok", "lil"])
 def test_sparse_features_of_any_format(kind):
     for made in (scipy.sparse.csr_matrix(X).asformat(kind), scipy.sparse.csr_array(X).asformat(kind)):
         problem = rs.LeastSquares(made, y)
@@ -36,7 +36,7 @@ def test_sparse_entries_that_are_no_numbers():
     assert ((X != 0) == rs.LeastSquares(flags, y).X).all()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bool])
+@for_all("dtype", [torch.float32, torch.float64, torch.int64, torch.bool])
 def test_tensors(dtype):
     features, responses = (
         torch.tensor(X).to(dtype),

@@ -51,12 +51,10 @@ def test_critical_steps(mean_square):
         assert found == pytest.approx((2 + 2 * momentum) / (1 + 2 * momentum), rel=1e-8)
 
 
-@pytest.mark.parametrize(
+@for_all(
     "recipe", [{}, {**NESTEROV, "penalty": 0.3}, {"penalty": 0.7, "unpenalized": (1, 2), "momentum": 0.6}]
 )
-@pytest.mark.parametrize(
-    ("n", "p", "step", "rtol"), [(24, 4, 0.1, 3e-3), (24, 4, "warm", 3e-3), (6, 9, 0.05, 3e-2)]
-)
+@for_all("n, p, step, rtol", [(24, 4, 0.1, 3e-3), (24, 4, "warm", 3e-3), (6, 9, 0.05, 3e-2)])
 def test_drawn_orders_are_within_their_error(recipe, n, p, step, rtol):
     problem, scheme = rs.gaussian(n, p, noise=0.5, seed=1), rs.RandomReshuffling(batches=6)
     if step == "warm":
@@ -103,10 +101,8 @@ def test_steps_that_are_too_large_diverge_and_the_best_epoch_is_within_the_sched
     assert found.risk == pytest.approx(run.risk(np.arange(21)).total.min(), rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    "recipe", [{}, {"momentum": 0.6}, {"penalty": 1e-7, "momentum": 0.9, "nesterov": True}]
-)
-@pytest.mark.parametrize("condition", [1.0, 1e6, 1e12])
+@for_all("recipe", [{}, {"momentum": 0.6}, {"penalty": 1e-7, "momentum": 0.9, "nesterov": True}])
+@for_all("condition", [1.0, 1e6, 1e12])
 def test_digits_survive_epochs_that_are_followed_by_themselves(condition, recipe):
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(7, 3)) * condition ** -np.linspace(0, 1, 3), rng.normal(size=7)
@@ -133,7 +129,7 @@ def test_more_drawn_epochs_than_fit_into_memory_are_refused(monkeypatch):
     assert np.isfinite(rs.descend(problem, scheme, warm, rtol=0.1).iterate(500)).all()
 
 
-@pytest.mark.parametrize(("n", "p", "columns"), [(30, 4, [-1]), (12, 30, [-1]), (12, 30, [0, 3, -1])])
+@for_all("n, p, columns", [(30, 4, [-1]), (12, 30, [-1]), (12, 30, [0, 3, -1])])
 def test_the_limit_of_the_full_batch_is_ridge_regression_with_an_intercept(n, p, columns):
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.standard_normal((n, p - 1)) + 3.0, np.ones(n)])

@@ -28,7 +28,7 @@ READY = [
 ]
 
 
-@pytest.mark.parametrize("schedule", READY, ids=lambda schedule: type(schedule).__name__)
+@for_all("schedule", READY)
 def test_schedules_are_values(schedule):
     again = eval(repr(schedule), vars(S))
     assert again == schedule

@@ -9,6 +9,7 @@ import paper
 import reshuffle as rs
 from paper.figure import Claim
 from paper.spectra import printed_shrinkage
+from tests.looped import for_all
 
 SMALL = {
     "spectra-under": {"n": 400, "p": 100, "alpha": 0.4, "seed": 1},
@@ -130,7 +131,7 @@ def test_every_figure_is_tried_here():
     assert set(SMALL) == set(HEADERS) == set(paper.FIGURES)
 
 
-@pytest.mark.parametrize("name", paper.FIGURES)
+@for_all("name", paper.FIGURES)
 def test_full_and_quick_are_the_same_computation(name):
     figure = paper.FIGURES[name]
     assert set(figure.full) == set(SMALL[name])
@@ -139,9 +140,7 @@ def test_full_and_quick_are_the_same_computation(name):
     assert {key for key in full if quick[key] != full[key]} == set(figure.quick)
 
 
-@pytest.mark.parametrize(
-    ("captioned", "caption"),
-    [
+@for_all("captioned, caption", [
         ("spectra-under", {"n": 4000, "p": 1000, "alpha": 0.4}),
         ("spectra-over", {"n": 1000, "p": 1500, "alpha": 0.2}),
         ("divergence", {"n": 1000, "p": 1500, "alpha": 0.5}),
@@ -155,8 +154,7 @@ def test_full_and_quick_are_the_same_computation(name):
             {"n": 4000, "p": 1000, "noise": 1.0, "alpha": 0.4, "epochs": 100, "last": 10, "runs": 1000,
              "test_samples": 1000},
         ),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_the_sizes_are_those_of_the_captions(captioned, caption):
     full = paper.FIGURES[captioned].full
     assert {key: full[key] for key in caption} == caption

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from tests.looped import for_all
 
 AVERAGES = [rs.EMA(0.8), rs.EMA(0.9, per="visit"), rs.TailAverage(2), rs.TailAverage(2, per="visit")]
 PROBLEM = rs.gaussian(24, 3, noise=0.5, seed=1)
@@ -18,8 +19,8 @@ def test_averages_are_equal_if_their_settings_are():
     assert rs.EMA(0) != rs.TailAverage(0)
 
 
-@pytest.mark.parametrize("per", ["epoch", "visit"])
-@pytest.mark.parametrize("epochs", [0, 5, 10, [11, 10]])
+@for_all("per", ["epoch", "visit"])
+@for_all("epochs", [0, 5, 10, [11, 10]])
 def test_nothing_is_averaged_before_the_tail_begins(per, epochs):
     average = rs.TailAverage(10, per=per)
     run = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), 0.1, average=average)
@@ -40,7 +41,7 @@ def test_a_tail_begins_before_the_schedule_ends():
     np.testing.assert_allclose(run.iterate(3), plain.iterate(3), rtol=1e-13)
 
 
-@pytest.mark.parametrize("average", AVERAGES, ids=repr)
+@for_all("average", AVERAGES)
 def test_what_is_said_of_epochs_and_convergence_is_said_of_the_iterates(average):
     scheme = rs.RandomReshuffling(batches=3)
     run, plain = (rs.descend(PROBLEM, scheme, 0.1, average=each) for each in (average, None))
@@ -91,9 +92,9 @@ def test_errors_of_the_cavity_cover_the_exact_answer(average):
     ).all()
 
 
-@pytest.mark.parametrize("average", [*AVERAGES, rs.TailAverage()], ids=repr)
-@pytest.mark.parametrize(
-    ("scheme", "recipe"),
+@for_all("average", [*AVERAGES, rs.TailAverage()])
+@for_all(
+    "scheme, recipe",
     [
         (rs.RandomReshuffling(batches=4), {"alpha": 0.3}),
         (rs.WithReplacement(batches=4), {"alpha": 0.3}),
@@ -113,7 +114,7 @@ def test_no_epoch_is_better_than_the_best(scheme, recipe, average):
     assert best.risk == pytest.approx(risks.min(), rel=1e-12)
 
 
-@pytest.mark.parametrize("average", AVERAGES, ids=repr)
+@for_all("average", AVERAGES)
 def test_what_grows_is_infinite(average):
     run = rs.descend(PROBLEM, rs.RandomReshuffling(batches=2), 25.0, average=average)
     assert np.isfinite(run.risk(5).total)
@@ -124,7 +125,7 @@ def test_what_grows_is_infinite(average):
     assert not run.limit().converges
 
 
-@pytest.mark.parametrize("average", AVERAGES, ids=repr)
+@for_all("average", AVERAGES)
 def test_at_step_zero_nothing_moves(average):
     start = np.array([1.0, -2.0, 3.0])
     run = rs.descend(
@@ -134,7 +135,7 @@ def test_at_step_zero_nothing_moves(average):
     assert (run.expected_risk([3, 1000, math.inf]).spread == 0).all()
 
 
-@pytest.mark.parametrize("average", AVERAGES, ids=repr)
+@for_all("average", AVERAGES)
 def test_the_mean_square_may_grow_where_the_mean_does_not(average):
     angle = math.radians(50)
     two = rs.LeastSquares([[1, 0], [math.cos(angle), math.sin(angle)]], [0, 0], beta_star=[1, 1], noise=0.1)

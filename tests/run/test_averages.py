@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from tests.looped import for_all, pairwise
 from tests.oracles.extended import Extended
 
 LATE = np.array([8, 9, 30, 1000, 10**6, 10**12, math.inf])
 
 
-@pytest.mark.parametrize("average", [rs.EMA(0.9), rs.EMA(0.0), rs.EMA(0.99999), rs.TailAverage(7)], ids=repr)
-@pytest.mark.parametrize(
+@for_all("average", [rs.EMA(0.9), rs.EMA(0.0), rs.EMA(0.99999), rs.TailAverage(7)])
+@for_all(
     "scheme",
     [
         rs.RandomReshuffling(batches=4),
@@ -21,9 +22,8 @@ LATE = np.array([8, 9, 30, 1000, 10**6, 10**12, math.inf])
         rs.WithReplacement(batches=3),
         rs.FullBatch(),
     ],
-    ids=repr,
 )
-@pytest.mark.parametrize("alpha", [0.3, 1.5])
+@for_all("alpha", [0.3, 1.5])
 def test_closed_forms_in_the_modes_agree_with_the_affine_map(scheme, average, alpha):
     problem = rs.gaussian(20, 8, noise=0.5, seed=1)
     run = rs.descend(problem, scheme, alpha=alpha, average=average)
@@ -34,19 +34,21 @@ def test_closed_forms_in_the_modes_agree_with_the_affine_map(scheme, average, al
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("average", [rs.EMA(0.8), rs.EMA(0.9, per="visit")], ids=repr)
 @pytest.mark.parametrize(
-    "scheme",
-    [
-        rs.RandomReshuffling(batches=3),
-        rs.WithReplacement(batches=3),
-        rs.ShuffleOnce(batches=3),
-        rs.Cyclic(batches=3),
-        rs.SampleWithReplacement(batch_size=4),
-    ],
+    ("average", "scheme", "recipe"),
+    pairwise(
+        [rs.EMA(0.8), rs.EMA(0.9, per="visit")],
+        [
+            *(
+                kind(batches=3)
+                for kind in (rs.RandomReshuffling, rs.WithReplacement, rs.ShuffleOnce, rs.Cyclic)
+            ),
+            rs.SampleWithReplacement(batch_size=4),
+        ],
+        [{}, {"momentum": 0.3}, {"penalty": 0.2}],
+    ),
     ids=repr,
 )
-@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.3}, {"penalty": 0.2}], ids=repr)
 def test_the_limit_of_a_moving_average_is_that_of_many_epochs(scheme, average, recipe):
     run = rs.descend(rs.gaussian(12, 2, noise=0.7, seed=3), scheme, step=0.15, average=average, **recipe)
     assert run.stability().rate ** 400 < 1e-12
@@ -60,11 +62,15 @@ def test_the_limit_of_a_moving_average_is_that_of_many_epochs(scheme, average, r
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("per", ["epoch", "visit"])
 @pytest.mark.parametrize(
-    "scheme", [rs.RandomReshuffling(batches=3), rs.Cyclic(batches=3), rs.ShuffleOnce(batches=3)], ids=repr
+    ("per", "scheme", "momentum"),
+    pairwise(
+        ["epoch", "visit"],
+        [rs.RandomReshuffling(batches=3), rs.Cyclic(batches=3), rs.ShuffleOnce(batches=3)],
+        [0.0, 0.4],
+    ),
+    ids=repr,
 )
-@pytest.mark.parametrize("momentum", [0.0, 0.4])
 def test_a_tail_average_comes_as_near_to_its_limit_as_there_are_epochs(scheme, per, momentum):
     problem = rs.gaussian(12, 2, noise=0.7, seed=3)
     run = rs.descend(problem, scheme, step=0.1, momentum=momentum, average=rs.TailAverage(2, per=per))

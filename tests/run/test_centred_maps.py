@@ -10,6 +10,7 @@ from reshuffle.epoch.moments import drawn as drawn_orders
 from reshuffle.epoch.moments import stationary
 from reshuffle.epoch.moments.stationary import Lyapunov, limit_of
 from reshuffle.run import expected_risk
+from tests.looped import for_all
 from tests.problems import case
 
 RECIPES = [{}, {"penalty": 0.3}, {"momentum": 0.4, "penalty": 0.2}]
@@ -42,9 +43,9 @@ def test_the_spread_covers_that_of_all_cuts(monkeypatch, scheme, recipe, given):
     assert (found.error[1:] <= 0.06 * found.spread[1:]).all()
 
 
-@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.4}], ids=repr)
-@pytest.mark.parametrize("batches", [2, 4])
-@pytest.mark.parametrize("step", [0.2, 0.8])
+@for_all("recipe", [{}, {"momentum": 0.4}])
+@for_all("batches", [2, 4])
+@for_all("step", [0.2, 0.8])
 def test_radii_cover_those_of_all_cuts(batches, recipe, step):
     tiny = case(8, 3, 1)
     run = rs.descend(tiny.problem, rs.SampleReshuffling(batches=batches), step, **recipe)

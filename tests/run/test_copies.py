@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from tests.looped import for_all
 from tests.schemes.test_designs import DESIGNS, averaged
 
 RECIPES = [{}, {"momentum": 0.5}, {"penalty": 0.1}, {"average": rs.TailAverage(start=1)}]
@@ -43,7 +44,7 @@ def compare(run):
     np.testing.assert_allclose(copy.deepcopy(run).iterate(2), expected["iterate"], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", [name for name in DESIGNS if "dropped" not in name])
+@for_all("name", [name for name in DESIGNS if "dropped" not in name])
 def test_every_design(name):
     design, recipe = DESIGNS[name], RECIPES[list(DESIGNS).index(name) % 4]
     if "average" in recipe and averaged(design, recipe["average"]) is None:

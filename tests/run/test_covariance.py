@@ -11,6 +11,7 @@ import reshuffle as rs
 from reshuffle.epoch.moments import drawn
 from reshuffle.epoch.select import Choice, Method
 from reshuffle.run import covariance, expected_risk
+from tests.looped import for_all
 from tests.problems import case
 
 SIMULATION = Choice("the second moments", (Method("simulation"),))
@@ -46,30 +47,25 @@ def in_many_digits(tiny):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}, {"penalty": 0.2}], ids=str)
-@pytest.mark.parametrize(
-    "scheme",
-    [
-        rs.RandomReshuffling(batches=3),
-        rs.WithReplacement(batches=3),
-        rs.SampleWithReplacement(batch_size=2),
-        rs.ShuffleOnce(batches=3),
-    ],
-    ids=str,
-)
-def test_the_limit_is_that_of_many_epochs(scheme, recipe):
+def test_the_limit_of_an_order_that_stays_is_that_of_many_epochs(recipe):
+    """Of orders that are drawn afresh, the enumeration of tests/schemes/test_designs.py has the limit."""
     tiny = case(9, 4, 3)
-    found = rs.descend(tiny.problem, scheme, 0.1, **recipe).covariance([[3000, math.inf]])
+    run = rs.descend(tiny.problem, rs.ShuffleOnce(batches=3), 0.1, **recipe)
+    found = run.covariance([[3000, math.inf]])
     assert found.matrix.shape == (1, 2, 4, 4)
     size = np.abs(found.matrix[0, 1]).max()
     assert size > 1e-6
     np.testing.assert_allclose(found.matrix[0, 0], found.matrix[0, 1], rtol=0, atol=1e-11 * size)
     assert (found.error <= 1e-11 * size).all()
+    for given_responses in (False, True):
+        end = run.expected_risk([3000, math.inf], given_responses=given_responses)
+        assert end.total[1] == pytest.approx(float(end.total[0]), rel=1e-10)
+        assert end.spread[1] == pytest.approx(float(end.spread[0]), rel=1e-7)
+        assert end.error[1] <= 1e-12 * end.total[1]
 
 
-@pytest.mark.parametrize(
-    "scheme",
-    [rs.RandomReshuffling(batches=2), rs.ShuffleOnce(batches=3), rs.SampleSubsets(batch_size=2)],
-    ids=str,
+@for_all(
+    "scheme", [rs.RandomReshuffling(batches=2), rs.ShuffleOnce(batches=3), rs.SampleSubsets(batch_size=2)]
 )
 def test_features_of_zero_and_no_epochs_at_all(scheme):
     nothing = rs.LeastSquares(np.zeros((4, 3)), np.ones(4))

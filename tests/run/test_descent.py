@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from tests.looped import for_all
 from tests.problems import SCHEMES, case, close
 
 
@@ -23,7 +24,7 @@ def test_answers_carry_the_shape_of_the_question():
         assert run.risk(grid).variance[row, column] == pytest.approx(run.risk(grid[row, column]).variance)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@for_all("scheme", SCHEMES)
 def test_divergence_is_an_answer(scheme):
     tiny = case(10, 15, 3, step=30.0)
     run = tiny.run(scheme)
@@ -51,8 +52,8 @@ def test_features_that_are_all_zero_freeze_everything():
     assert rs.critical_step(problem, rs.RandomReshuffling(batches=2), mean_square=False) == math.inf
 
 
-@pytest.mark.parametrize("size", [1e-150, 1e-75, 1.0, 1e75, 1e150])
-@pytest.mark.parametrize("scheme", SCHEMES)
+@for_all("size", [1e-150, 1e-75, 1.0, 1e75, 1e150])
+@for_all("scheme", SCHEMES)
 def test_the_units_of_the_data_do_not_matter(size, scheme):
     plain = case(9, 12, 3, step=0.05)
     problem = rs.LeastSquares(

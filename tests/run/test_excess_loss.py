@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from tests.looped import for_all
 
 EPOCHS = np.array([[0.0, 1.0], [7.0, math.inf]])
 TALL = rs.LeastSquares(*(lambda p: (p.X, p.y))(rs.gaussian(20, 4, noise=1.0, seed=1)))
@@ -16,8 +17,8 @@ def loss(problem, parameters):
     return np.square(parameters @ problem.X.T - problem.y).sum(axis=-1) / (2 * problem.n)
 
 
-@pytest.mark.parametrize("problem", [TALL, WIDE], ids=["tall", "wide"])
-@pytest.mark.parametrize("momentum", [0.0, 0.4])
+@for_all("problem", [TALL, WIDE])
+@for_all("momentum", [0.0, 0.4])
 def test_of_the_mean_it_is_the_difference_of_two_losses(problem, momentum):
     start = np.linspace(-1, 1, problem.p)
     run = rs.descend(problem, rs.RandomReshuffling(batches=2), 0.05, start=start, momentum=momentum)

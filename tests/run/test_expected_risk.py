@@ -11,38 +11,9 @@ import reshuffle as rs
 from reshuffle.recipe.recipe import Recipe
 from reshuffle.run import expected_risk
 from reshuffle.run.trajectory import AffineTrajectory
+from tests.looped import for_all
 from tests.oracles import every_order
 from tests.problems import case, close
-
-RECIPES = [
-    {"step": 0.1},
-    {"step": 0.05, "penalty": 0.2},
-    {"step": 0.03, "momentum": 0.7},
-    {"step": lambda epoch: 0.2 / (1 + epoch), "penalty": 0.1, "momentum": 0.4},
-]
-
-
-@pytest.mark.parametrize(
-    "scheme",
-    [
-        rs.RandomReshuffling(batch_size=5),
-        rs.RandomReshuffling(batch_size=5, drop_last=True),
-        rs.WithReplacement(batches=3),
-        rs.ShuffleOnce(batches=3),
-        rs.SampleWithReplacement(batch_size=5),
-    ],
-    ids=repr,
-)
-@pytest.mark.parametrize("recipe", RECIPES[:3])
-def test_the_limit_is_that_of_many_epochs(scheme, recipe):
-    problem = rs.gaussian(12, 2, noise=0.7, seed=3)
-    run = rs.descend(problem, scheme, **recipe)
-    assert run.stability().rate ** 300 < 1e-11
-    for given_responses in (False, True):
-        end = run.expected_risk([300, math.inf], given_responses=given_responses)
-        assert end.total[1] == pytest.approx(float(end.total[0]), rel=1e-10)
-        assert end.spread[1] == pytest.approx(float(end.spread[0]), rel=1e-7)
-        assert end.error[1] <= 1e-12 * end.total[1]
 
 
 def test_the_mean_may_converge_while_the_expected_risk_diverges():
@@ -70,10 +41,7 @@ def test_given_responses_need_no_noise_level():
             rs.descend(nothing, scheme, 0.1).expected_risk(3, given_responses=True)
 
 
-@pytest.mark.parametrize(
-    "recipe",
-    [{"step": 0.3, "penalty": 0.4}, {"step": 0.2, "momentum": 0.6}, {"step": [0.4, 0.1]}],
-)
+@for_all("recipe", [{"step": 0.3, "penalty": 0.4}, {"step": 0.2, "momentum": 0.6}, {"step": [0.4, 0.1]}])
 def test_shuffled_samples_with_a_recipe_are_sampled_with_an_error_that_covers_the_truth(recipe):
     tiny = case(5, 3, 2, step=0.4)
     steps = recipe["step"] if isinstance(recipe["step"], list) else [recipe["step"]] * 2
@@ -102,7 +70,7 @@ def test_shuffled_samples_with_a_recipe_are_sampled_with_an_error_that_covers_th
     assert abs(float(found.total) - total) <= float(found.error) < 0.2 * total
 
 
-@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}, {"penalty": 0.3}], ids=repr)
+@for_all("recipe", [{}, {"momentum": 0.5}, {"penalty": 0.3}])
 def test_a_run_that_starts_at_the_truth(recipe):
     """The mean before the first epoch is zero, beside which noise enters; against all orders of five samples."""
     tiny = case(5, 3, 2, step=0.2)
@@ -207,7 +175,7 @@ def test_a_fixed_point_that_runs_leave_is_not_where_they_end(scheme, recipe):
     assert gentle.expected_risk(math.inf).total < 1e-4
 
 
-@pytest.mark.parametrize("epochs", [100, 1000, 3000])
+@for_all("epochs", [100, 1000, 3000])
 def test_what_is_left_of_the_start_keeps_its_digits(epochs):
     """One column: all orders agree, and an epoch multiplies the error by the product of 1 - step x_i^2."""
     rows, step = np.array([-0.54, -1.51, -1.63]), 0.0038
@@ -218,7 +186,7 @@ def test_what_is_left_of_the_start_keeps_its_digits(epochs):
     assert found.total[0] == pytest.approx(exact, rel=1e-9, abs=0)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@for_all("seed", range(4))
 def test_the_little_that_is_left_of_the_start_is_that_of_epoch_after_epoch(seed):
     """M -> mean of A M A' over all orders, applied 400 times: every application keeps the digits of M."""
     made, step = rs.gaussian(6, 2, noise=0.0, seed=seed), 0.1

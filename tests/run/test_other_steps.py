@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from tests.looped import for_all
 
 A, B, C = rs.RandomReshuffling(batches=2), rs.Cyclic(batches=3), rs.FullBatch()
 
@@ -23,10 +24,8 @@ def test_a_constant_step_reaches_stages_that_a_schedule_did_not(stages, epochs):
     np.testing.assert_array_equal(moved.expected_risk(finite).total, fresh.expected_risk(finite).total)
 
 
-@pytest.mark.parametrize(
-    "recipe", [{}, {"momentum": 0.5}, {"penalty": 0.1}, {"penalty": 0.1, "unpenalized": [0]}]
-)
-@pytest.mark.parametrize("scheme", [A, B, rs.SampleReshuffling(batches=2), rs.ShuffleOnce(batches=3)])
+@for_all("recipe", [{}, {"momentum": 0.5}, {"penalty": 0.1}, {"penalty": 0.1, "unpenalized": [0]}])
+@for_all("scheme", [A, B, rs.SampleReshuffling(batches=2), rs.ShuffleOnce(batches=3)])
 def test_all_answers_are_those_of_a_run_made_for_it(scheme, recipe):
     problem = rs.gaussian(12, 4, noise=0.5, seed=3)
     run = rs.descend(problem, scheme, step=3.0, **recipe)

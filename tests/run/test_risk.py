@@ -7,10 +7,11 @@ import pytest
 from scipy.sparse.linalg import aslinearoperator
 
 import reshuffle as rs
+from tests.looped import for_all
 from tests.problems import SCHEMES, case
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@for_all("scheme", SCHEMES)
 def test_every_form_of_the_covariance_gives_the_same_risk(scheme):
     tiny = case(7, 10, 3, covariance="diagonal")
     diagonal = np.diag(tiny.covariance)

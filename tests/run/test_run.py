@@ -45,7 +45,7 @@ def test_every_run_has_the_same_face(scheme, recipe):
     assert run.frozen.dimension == 0
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
+@for_all("scheme", SCHEMES)
 def test_the_matrix_of_an_epoch_is_what_the_error_is_multiplied_by(scheme):
     run = rs.descend(PROBLEM, scheme, 0.05)
     without_noise = rs.LeastSquares(PROBLEM.X, PROBLEM.X @ PROBLEM.beta_star)

@@ -9,6 +9,7 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.run import critical_polynomials
+from tests.looped import for_all
 
 GRID = np.geomspace(0.02, 0.999, 60)
 """Shares of a critical step at which a run is to be stable."""
@@ -101,7 +102,7 @@ def test_a_window_of_instability_is_not_stepped_over():
     assert abs(np.prod(1 - 0.6 * squares)) < 1
 
 
-@pytest.mark.parametrize("first", range(0, 32, 4))
+@for_all("first", range(0, 32, 4))
 def test_one_column_is_exact(first):
     for seed in range(first, first + 4):
         squares, batch_size = heavy_column(seed)
@@ -121,17 +122,13 @@ def test_many_fixed_batches_of_rank_one_do_the_same_in_every_order():
     assert rs.critical_step(column(squares), rs.RandomReshuffling(batches=30), mean_square=True) == found
 
 
-@pytest.mark.parametrize(
-    "scheme",
-    [
+@for_all("scheme", [
         rs.SampleReshuffling(batch_size=1), rs.SampleReshuffling(batches=5),
         rs.SampleReshuffling(batches=5, normalize="equal"),
         rs.SampleReshuffling(batches=4, normalize="equal"), rs.SampleReshuffling(batch_size=1, normalize="equal"),
         rs.GroupReshuffling(1, batch_size=1), rs.GroupReshuffling(1, batches=5, normalize="equal"),
-    ],
-    ids=repr,
-)  # fmt: skip
-@pytest.mark.parametrize("p", [1, 2])
+    ])  # fmt: skip
+@for_all("p", [1, 2])
 def test_few_samples_against_all_orders(scheme, p):
     rng = np.random.default_rng(p)
     X = rng.standard_normal((6, p)) * rng.standard_t(2, (6, 1))

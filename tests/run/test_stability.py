@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.polynomial import Polynomial
 
 import reshuffle as rs
+from tests.looped import for_all
 from tests.problems import case
 
 
@@ -119,7 +120,7 @@ def test_how_long_a_factor_takes_is_told_where_the_rate_rounds_to_one():
     assert "a factor 1/e takes about 2e+18 epochs; the columns of X differ" in run.stability().advice
 
 
-@pytest.mark.parametrize("excess", [1e-2, 1e-5, 1e-8, -1e-2, -1e-5, -1e-8])
+@for_all("excess", [1e-2, 1e-5, 1e-8, -1e-2, -1e-5, -1e-8])
 def test_a_mode_that_all_but_touches_one_is_followed_to_its_first_crossing(excess):
     """In one dimension visits commute: the rate is a product whose crossings are roots of a polynomial."""
     rows = np.array([2.0, 1.0, 2.0 + excess, 0.0])

@@ -3,13 +3,13 @@
 import math
 
 import numpy as np
-import pytest
 import scipy.linalg
 
 import reshuffle as rs
 from reshuffle.problem import row_space
 from reshuffle.run import critical_steps
 from reshuffle.run.critical_steps import largest_eigenvalue
+from tests.looped import for_all
 
 RNG = np.random.default_rng(3)
 
@@ -35,9 +35,9 @@ MATRICES = {
 }
 
 
-@pytest.mark.parametrize("name", MATRICES)
-@pytest.mark.parametrize("small", [0, 1000], ids=["Lanczos", "Gram"])
-@pytest.mark.parametrize("equal", [True, False])
+@for_all("name", MATRICES)
+@for_all("small", [0, 1000])
+@for_all("equal", [True, False])
 def test_it_is_that_of_the_decomposition(monkeypatch, name, small, equal):
     monkeypatch.setattr(critical_steps, "_SMALL", small)
     X = MATRICES[name]
@@ -58,8 +58,8 @@ def test_no_decomposition_is_made(monkeypatch):
     assert math.isclose(rs.critical_step(problem, rs.FullBatch()), 2 * 500 / norm**2, rel_tol=1e-12)
 
 
-@pytest.mark.parametrize("small", [0, 1000], ids=["Lanczos", "Gram"])
-@pytest.mark.parametrize("shape", [(1, 1), (1, 50), (50, 1), (60, 50)])
+@for_all("small", [0, 1000])
+@for_all("shape", [(1, 1), (1, 50), (50, 1), (60, 50)])
 def test_nothing_is_nothing(monkeypatch, small, shape):
     monkeypatch.setattr(critical_steps, "_SMALL", min(small, 1000) or (0 if min(shape) > 1 else 1))
     assert largest_eigenvalue(np.zeros(shape), np.ones(shape[0]), 1.0) == 0.0

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 import reshuffle as rs
+from tests.looped import for_all
 from tests.problems import SCHEMES, case, cases
 
 LATE = np.unique(np.geomspace(3000, 1e12, 1000).round())
@@ -53,8 +54,8 @@ def test_what_was_not_searched_is_reported_as_error():
 
 
 @pytest.mark.filterwarnings("ignore::reshuffle.AccuracyWarning")
-@pytest.mark.parametrize(
-    ("scheme", "options"),
+@for_all(
+    "scheme, options",
     [
         (rs.RandomReshuffling(batches=3), {"method": "cavity"}),
         (rs.RandomReshuffling(batches=3), {"method": "sampling", "rtol": 0.1}),

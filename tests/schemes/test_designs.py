@@ -5,13 +5,13 @@ from collections import Counter
 from itertools import islice, permutations, product
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reshuffle as rs
 from reshuffle import schemes
 from reshuffle.cli.options import SCHEMES
+from tests.looped import for_all
 from tests.oracles.every_order import (
     Design,
     Enumeration,
@@ -199,7 +199,7 @@ def epochs_of(design):
     return 2 if len(design.epochs[-1]) <= 90 or len(design.epochs) > 1 else 1
 
 
-@pytest.mark.parametrize("name", DESIGNS)
+@for_all("name", DESIGNS)
 def test_every_answer_is_that_of_all_runs(name):
     design, place = DESIGNS[name], list(DESIGNS).index(name)
     for number, recipe in enumerate(RECIPES.values(), 7 * place):
@@ -242,15 +242,12 @@ def test_any_shape_step_and_stages(shape, kinds, step, recipe):
     agree(Enumeration(tiny, design, recipe), 2, rows_left_out=False)
 
 
-@pytest.mark.parametrize(
-    ("name", "recipe"),
-    [
+@for_all("name, recipe", [
         *product(["reshuffled", "cyclic", "with replacement", "samples, dropped"],
                  [{}, {"penalty": 0.4}, {"momentum": 0.5}]),
         *product(["rotated", "there and back", "samples in three", "weighted", "samples in four, equal", "subsets",
                   "single samples", "groups in two", "drawn rarely, own", "clients"], [{}]),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_critical_steps_are_the_first_at_which_the_spectral_radius_is_one(name, recipe):
     design = DESIGNS[name]
     tiny = case(design.n, 2, 1, seed=1)
@@ -278,7 +275,7 @@ def drawn_epochs(scheme, n, runs, epochs):
         yield found
 
 
-@pytest.mark.parametrize("name", [name for name, design in DESIGNS.items() if not design.averaged])
+@for_all("name", [name for name, design in DESIGNS.items() if not design.averaged])
 def test_what_a_scheme_draws_is_what_was_enumerated(name):
     """Every epoch as often as it is likely, by a chi-square of at most five standard deviations."""
     design, runs = DESIGNS[name], 6000

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from tests.looped import for_all
 from tests.oracles.every_order import Design, Enumeration, epochs_of_shuffled_samples
 from tests.problems import case, close
 
@@ -13,8 +14,8 @@ def enumerated(tiny, rows, sizes, step, **recipe):
     return Enumeration(tiny, Design(tiny.problem.n, None, [epochs]), {"step": step, **recipe})
 
 
-@pytest.mark.parametrize(
-    ("rows", "sizes", "method", "recipe"),
+@for_all(
+    "rows, sizes, method, recipe",
     [
         (2, [2, 2, 1, 1], "auto", {}),
         (4, [2, 2, 1, 1], "auto", {}),
@@ -78,8 +79,8 @@ def test_many_batches_are_those_of_drawn_orders_and_of_real_runs():
     assert np.linalg.norm(single.iterate(4) - cavity.iterate(4)) > 3 * cavity.iterate_error(4)
 
 
-@pytest.mark.parametrize(
-    ("rows", "sizes", "momentum"),
+@for_all(
+    "rows, sizes, momentum",
     [(2, [2, 2], 0.0), (4, [3], 0.0), (4, [1, 1, 1], 0.0), (4, [1, 1, 1], 0.5), (4, [3], 0.5)],
 )
 def test_leaving_out_a_sample_leaves_out_all_of_its_rows(rows, sizes, momentum):

@@ -32,8 +32,8 @@ def test_batches_are_those_of_a_data_loader_or_of_equal_parts(n, size, drop_last
     assert equal == [part.tolist() for part in np.array_split(np.arange(n), size)]
 
 
-@pytest.mark.parametrize("kind", [rs.RandomReshuffling, rs.WithReplacement])
-@pytest.mark.parametrize(("n", "p", "rank"), [(11, 20, 9), (11, 10, 9), (11, 6, 3)])
+@for_all("kind", [rs.RandomReshuffling, rs.WithReplacement])
+@for_all("n, p, rank", [(11, 20, 9), (11, 10, 9), (11, 6, 3)])
 def test_rows_that_are_never_visited_teach_nothing(kind, n, p, rank):
     """All but the training loss is as without them, also where they alone have a direction."""
     tiny = case(n, p, 1, step=0.05, rank=rank if rank < 9 else None)
@@ -87,7 +87,7 @@ EQUAL = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), EQUAL, ids=repr)
+@for_all("one, other", EQUAL)
 def test_schemes_that_are_others_in_disguise(one, other):
     asked = [0, 1, 4, math.inf]
     for recipe in ({}, {"momentum": 0.2, "penalty": 0.1}):
@@ -181,9 +181,7 @@ def test_runs_at_many_small_batches_are_trained_side_by_side(monkeypatch):
     np.testing.assert_allclose(together.spread.mean, alone.spread.mean, rtol=1e-10)
 
 
-@pytest.mark.parametrize(
-    "recipe", [{}, {"momentum": 0.5, "penalty": 0.1}, {"momentum": 0.6, "nesterov": True}]
-)
+@for_all("recipe", [{}, {"momentum": 0.5, "penalty": 0.1}, {"momentum": 0.6, "nesterov": True}])
 def test_gradient_noise_adds_its_own_second_moment(recipe):
     """The spread that it adds solves a recursion of its own, since the noise is independent of all else."""
     problem, step, deviation = rs.gaussian(12, 3, noise=0.5, seed=3), 0.1, 0.7

@@ -9,16 +9,15 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from reshuffle.sklearn import MiniBatchClassifier, MiniBatchClassifierCV, MiniBatchRegressor
+from tests.looped import for_all
 
 X, y = load_wine(return_X_y=True)
 X = (X - X.mean(axis=0)) / X.std(axis=0)
 NAMES = np.array(["barbera", "barolo", "grignolino"])[y]
 
 
-@pytest.mark.parametrize(
-    "labels", [NAMES, NAMES == "barolo", np.where(y == 1, -7, 3)], ids=["text", "flag", "number"]
-)
-@pytest.mark.parametrize("class_weight", [None, "balanced"])
+@for_all("labels", [NAMES, NAMES == "barolo", np.where(y == 1, -7, 3)])
+@for_all("class_weight", [None, "balanced"])
 def test_one_batch_for_ever_is_a_ridge_classifier(labels, class_weight):
     weights = np.random.default_rng(0).uniform(0.5, 2.0, len(X))
     model = MiniBatchClassifier(

@@ -9,6 +9,7 @@ from sklearn.metrics.pairwise import laplacian_kernel, pairwise_kernels, rbf_ker
 from sklearn.model_selection import GridSearchCV
 
 from reshuffle.sklearn import MiniBatchKernelRegressor, MiniBatchRegressor
+from tests.looped import for_all
 
 RNG = np.random.default_rng(0)
 X, X_NEW = RNG.standard_normal((18, 2)), RNG.standard_normal((4, 2))
@@ -16,8 +17,8 @@ Y = np.sin(X[:, 0]) + 0.1 * RNG.standard_normal(18)
 PAIR = np.column_stack([Y, X[:, 1] ** 2])
 
 
-@pytest.mark.parametrize("y", [Y, PAIR], ids=["one output", "two outputs"])
-@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly"])
+@for_all("y", [Y, PAIR])
+@for_all("kernel", ["rbf", "laplacian", "poly"])
 def test_it_ends_in_kernel_ridge(y, kernel):
     model = MiniBatchKernelRegressor(
         kernel, batch_size=None, epochs=math.inf, gamma=0.4, degree=2, coef0=0.5, weight_decay=0.05

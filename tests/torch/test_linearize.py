@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import reshuffle as rs
 from reshuffle.torch import compare, linearize, recipe
 from reshuffle.torch.tangents import Tangents, tangent_kernel
+from tests.looped import for_all
 
 DOUBLE = torch.float64
 
@@ -68,16 +69,15 @@ def trained(module, loader, epochs, lr, loss=None, **settings):
     return module(loader.dataset.tensors[0]).detach().numpy()
 
 
-@pytest.mark.parametrize("by", ["features", "kernel"])
-@pytest.mark.parametrize(("dtype", "atol"), [(DOUBLE, 1e-11), (torch.float32, 1e-6)], ids=str)
-@pytest.mark.parametrize(
+@for_all("by", ["features", "kernel"])
+@for_all("dtype, atol", [(DOUBLE, 1e-11), (torch.float32, 1e-6)])
+@for_all(
     "settings",
     [
         {},
         {"momentum": 0.7},
         {"momentum": 0.7, "nesterov": True, "loss": torch.nn.MSELoss(reduction="sum")},
     ],
-    ids=str,
 )
 def test_its_tangent_trained_in_order_by_torch_is_predicted(by, dtype, atol, settings):
     model = network(dtype=dtype)

@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset
 
 import reshuffle as rs
 from reshuffle.torch import probe, recipe
+from tests.looped import for_all
 
 
 def data(n=30, seed=0, dtype=torch.float32, classes=3):
@@ -43,8 +44,8 @@ def trained_head(frozen, loader, lr, epochs, dtype, classes=3, **settings):
     return weights, optimizer, head
 
 
-@pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-11), (torch.float32, 1e-6)])
-@pytest.mark.parametrize("settings", [{}, {"momentum": 0.8, "weight_decay": 0.1}])
+@for_all("dtype, atol", [(torch.float64, 1e-11), (torch.float32, 1e-6)])
+@for_all("settings", [{}, {"momentum": 0.8, "weight_decay": 0.1}])
 def test_a_head_trained_in_order_is_predicted(dtype, atol, settings):
     frozen, loader = backbone(dtype), DataLoader(data(dtype=dtype), batch_size=8)
     weights, optimizer, head = trained_head(frozen, loader, 0.05, 4, dtype, **settings)

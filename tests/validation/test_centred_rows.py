@@ -8,6 +8,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
 
 import reshuffle as rs
+from tests.looped import for_all
 from tests.oracles.every_order import epochs_reshuffled
 from tests.validation.enumerated import residuals
 
@@ -41,8 +42,8 @@ def test_ridge_with_an_intercept():
     np.testing.assert_allclose(run.leave_one_out(math.inf, centred=True).residuals, want, rtol=1e-8)
 
 
-@pytest.mark.parametrize("weights", [None, np.arange(1.0, 13.0)])
-@pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.SampleWithReplacement(batch_size=4)])
+@for_all("weights", [None, np.arange(1.0, 13.0)])
+@for_all("scheme", [rs.FullBatch(), rs.SampleWithReplacement(batch_size=4)])
 def test_finite_epochs_with_the_means_of_the_others(scheme, weights):
     X, y = drawn(12, 4)
     problem = rs.LeastSquares(*centred(X, y, weights), sample_weight=weights)
@@ -76,7 +77,7 @@ def test_batches_feel_the_means_on_average(p):
         assert abs(found.residuals[0, i] - want) < 0.35 * abs(given - want) + 1e-3
 
 
-@pytest.mark.parametrize(
+@for_all(
     "scheme", [rs.RandomReshuffling(batches=2), rs.SampleReshuffling(batch_size=6), rs.Cyclic(batches=2)]
 )
 def test_what_is_not_there_is_not_known(scheme):

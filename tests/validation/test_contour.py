@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from reshuffle._linalg import power_and_sum
 from reshuffle.validation.contour import around
+from tests.looped import for_all
 
 
 @given(
@@ -24,7 +25,7 @@ def test_paces_between_zero_and_two(highest, share, last):
     np.testing.assert_allclose(found, want[:, 0], rtol=1e-9, atol=1e-12 * last)
 
 
-@pytest.mark.parametrize("beside", [0.3 + 0.01j, 1.0 + 0.7j, 0.05 + 0.05j, 1.9 + 0.05j])
+@for_all("beside", [0.3 + 0.01j, 1.0 + 0.7j, 0.05 + 0.05j, 1.9 + 0.05j])
 def test_complex_paces_beside_the_slit(beside):
     curve = around(0.0, 1.5, 500.0, np.array([beside, beside.conjugate()]))
     counts = np.array([1.0, 20.0, 500.0])

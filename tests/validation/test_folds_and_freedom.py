@@ -9,6 +9,7 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold, TimeSeriesSplit
 
 import reshuffle as rs
+from tests.looped import for_all
 
 DATA = rs.gaussian(30, 6, noise=0.5, seed=2)
 WIDE = rs.gaussian(12, 20, noise=0.5, seed=3)
@@ -22,8 +23,8 @@ SCHEMES = [
 ]
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("outputs", [None, 2])
+@for_all("scheme", SCHEMES)
+@for_all("outputs", [None, 2])
 def test_folds_are_runs_on_the_other_rows(scheme, outputs):
     y = DATA.y if outputs is None else np.column_stack([DATA.y, DATA.X[:, 0] ** 2])
     run = rs.descend(rs.LeastSquares(DATA.X, y), scheme, step=0.05)
@@ -45,7 +46,7 @@ def test_folds_by_number_cover_all_rows_and_some_splitters_do_not():
     assert len(run.cross_validate(5, folds=TimeSeriesSplit(3)).rows) == 21
 
 
-@pytest.mark.parametrize(
+@for_all(
     "folds", [1, 31, 2.5, [], [([0, 1], [1])], [([0], [1]), ([0], [1])], [([0], [40])], [([0], [])], "5"]
 )
 def test_folds_that_make_no_sense(folds):
@@ -128,9 +129,7 @@ def test_where_gcv_fails_and_leave_one_out_does_not():
     assert abs(gcv - 1) > 0.3
 
 
-@pytest.mark.parametrize(
-    "scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=3), rs.SampleReshuffling(batch_size=10)]
-)
+@for_all("scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=3), rs.SampleReshuffling(batch_size=10)])
 def test_the_best_epoch_without_the_truth(scheme):
     drawn = rs.gaussian(40, 25, noise=1.0, seed=4)
     run = rs.descend(rs.LeastSquares(drawn.X, drawn.y), scheme, alpha=0.1)

@@ -6,17 +6,16 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from tests.looped import for_all
 from tests.validation.enumerated import problem
 
 EPOCHS = [0, 1, 6, 40]
 NEW = np.random.default_rng(5).standard_normal((4, 12))
 
 
-@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}, {"momentum": 0.95}])
-@pytest.mark.parametrize(
-    "scheme", [rs.FullBatch(), rs.RandomReshuffling(batch_size=3), rs.Cyclic(batch_size=4)]
-)
-@pytest.mark.parametrize("p", [3, 12])
+@for_all("recipe", [{}, {"momentum": 0.5}, {"momentum": 0.95}])
+@for_all("scheme", [rs.FullBatch(), rs.RandomReshuffling(batch_size=3), rs.Cyclic(batch_size=4)])
+@for_all("p", [3, 12])
 def test_thousands_of_epochs_are_an_integral(scheme, recipe, p):
     """The first epochs are followed one by one, but not so many."""
     data, epochs, step = problem(9, p, outputs=2), [7, 30_000], 2e-5
@@ -103,8 +102,8 @@ def jackknife_plus(data, scheme, step, epoch, coverage):
     return -np.sort(-np.array(below), axis=0)[place], np.sort(above, axis=0)[place]
 
 
-@pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=3)])
-@pytest.mark.parametrize("coverage", [0.5, 0.8])
+@for_all("scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=3)])
+@for_all("coverage", [0.5, 0.8])
 def test_intervals_are_those_of_the_jackknife_plus(scheme, coverage):
     data = problem(12, 3)
     found = rs.descend(data, scheme, 0.05).prediction_interval(NEW[:, :3], [5, 2, 5], coverage)
@@ -142,8 +141,8 @@ def test_coverage_of_simulated_responses():
     assert (np.abs(np.mean(inside, axis=0) - 0.915) < 0.035).all()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "match"),
+@for_all(
+    "arguments, match",
     [
         (([[1.0]], 3), "X_new must have 3 columns"),
         ((NEW[:, :3], 3, 1.0), "coverage must be between 0 and 1"),
@@ -155,7 +154,7 @@ def test_arguments_of_intervals_that_make_no_sense(arguments, match):
         rs.descend(problem(12, 3), rs.FullBatch(), 0.05).prediction_interval(*arguments)
 
 
-@pytest.mark.parametrize("rows", [[12], [[0], [12]], [1, 1], 3, "all"])
+@for_all("rows", [[12], [[0], [12]], [1, 1], 3, "all"])
 def test_rows_that_are_not_there(rows):
     with pytest.raises((ValueError, TypeError), match="rows"):
         rs.descend(problem(12, 3), rs.FullBatch(), 0.05).influence(NEW[:, :3], 3, rows=rows)
@@ -187,11 +186,11 @@ def test_groups_of_rows_are_deleted_together():
         np.testing.assert_allclose(same.risk(EPOCHS).total, alone.risk(EPOCHS).total, rtol=1e-12)
 
 
-@pytest.mark.parametrize(
+@for_all(
     "recipe",
     [{"momentum": 0.5}, {"momentum": 0.9, "nesterov": True, "penalty": 0.1}, {"average": rs.EMA(0.5)}],
 )
-@pytest.mark.parametrize(
+@for_all(
     "scheme", [rs.FullBatch(), rs.RandomReshuffling(batch_size=3), rs.SampleWithReplacement(batch_size=3)]
 )
 def test_momentum_averages_and_limits(scheme, recipe):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from tests.looped import for_all
 from tests.oracles.every_order import epochs_of_shuffled_samples, in_order
 from tests.problems import close
 from tests.validation.enumerated import problem, residuals
@@ -72,8 +73,8 @@ def test_the_cavity_is_within_its_error_for_any_recipe(scheme, recipe, monkeypat
         assert (found.error < 0.3 * found.mean_square).all()
 
 
-@pytest.mark.parametrize("recipe", [{"momentum": 0.5}, {"momentum": 0.9, "nesterov": True, "penalty": 0.1}])
-@pytest.mark.parametrize(
+@for_all("recipe", [{"momentum": 0.5}, {"momentum": 0.9, "nesterov": True, "penalty": 0.1}])
+@for_all(
     "scheme",
     [
         rs.FullBatch(),
@@ -85,7 +86,7 @@ def test_the_cavity_is_within_its_error_for_any_recipe(scheme, recipe, monkeypat
         rs.WithReplacement(batches=3),
     ],
 )
-@pytest.mark.parametrize("p", [3, 12])
+@for_all("p", [3, 12])
 def test_momentum_is_exact(scheme, recipe, p):
     data, epochs = problem(9, p), [0, 1, 6, 100, math.inf]
     run = rs.descend(data, scheme, step=0.05, start=np.ones(p), **recipe)
@@ -96,9 +97,7 @@ def test_momentum_is_exact(scheme, recipe, p):
         np.testing.assert_allclose(found.residuals[:, i], data.y[i] - alone @ data.X[i], atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=2), rs.SampleReshuffling(batches=2)]
-)
+@for_all("scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=2), rs.SampleReshuffling(batches=2)])
 def test_rows_that_alone_see_a_direction(scheme):
     """Of interpolation every row is such a row; with a column of its own one is."""
     wide = problem(6, 9)
@@ -167,8 +166,8 @@ def test_the_test_error_is_predicted():
     assert (np.abs(np.mean(off, axis=0)) < 4 * error).all()
 
 
-@pytest.mark.parametrize(
-    ("rows", "match"),
+@for_all(
+    "rows, match",
     [([10], "rows"), ([-1], "rows"), ([1, 1], "rows"), ([0.5], "rows"), ([], "rows"), ([[1]], "rows")],
 )
 def test_rows_that_are_not_there(rows, match):
@@ -215,9 +214,9 @@ def test_residuals_are_those_of_runs_without_the_row(penalty):
         assert (np.abs(found.residuals[:, row] - known) < error + 1e-4).all()
 
 
-@pytest.mark.parametrize("size", [1e2, 1e6])
-@pytest.mark.parametrize("penalty", [0.3, 1.0])
-@pytest.mark.parametrize("starts", [False, True])
+@for_all("size", [1e2, 1e6])
+@for_all("penalty", [0.3, 1.0])
+@for_all("starts", [False, True])
 def test_two_batches_are_exact_however_columns_are_scaled(size, penalty, starts):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((4, 2)), rng.standard_normal(4)
@@ -242,9 +241,9 @@ def plain_responses():
     return rng.standard_normal((8, 2)), rng.standard_normal(8)
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=2)], ids=repr)
-@pytest.mark.parametrize("momentum", [0.0, 0.1])
+@for_all("size", SIZES)
+@for_all("scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=2)])
+@for_all("momentum", [0.0, 0.1])
 def test_the_standard_error_has_the_unit_of_the_test_error(size, scheme, momentum):
     X, y = plain_responses()
     plain, scaled = (

@@ -7,6 +7,7 @@ import pytest
 from benchmarks.cavity_coverage import EPOCHS_LEFT_OUT, left_out
 
 import reshuffle as rs
+from tests.looped import for_all
 from tests.oracles.every_order import epochs_of_shuffled_samples, epochs_reshuffled
 from tests.validation.enumerated import residuals
 from tests.validation.known_means import of_batches_of_one_column, of_kinds, of_one_column
@@ -111,7 +112,7 @@ def test_a_single_row_that_is_not_zero(n, size):
     np.testing.assert_allclose(nothing.leave_one_out(3).mean_square, np.square(y).mean())
 
 
-@pytest.mark.parametrize(("size", "response"), [(1, 1.5), (3, 0.3), (3, 0.9)])
+@for_all("size, response", [(1, 1.5), (3, 0.3), (3, 0.9)])
 def test_many_fixed_batches_in_random_order(size, response):
     """Ragged batches too, by one formula in place of ten folds."""
     rng, n = np.random.default_rng(size), 71

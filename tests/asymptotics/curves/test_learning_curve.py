@@ -12,6 +12,7 @@ import reshuffle as rs
 from reshuffle import asymptotics, free
 from reshuffle.asymptotics import BatchLaw, LearningCurve, learning_curve
 from tests.asymptotics.oracles import expression, finite_risk
+from tests.looped import for_all
 
 EPOCHS = np.array([1, 3, 10, 40, 200])
 
@@ -34,8 +35,8 @@ def full_batch_risk(aspect, alpha, epochs, noise, signal):
     return frozen, bias, variance
 
 
-@pytest.mark.parametrize("aspect", [0.25, 1.0, 1.5, 3.0])
-@pytest.mark.parametrize("route", ["closed", "system"])
+@for_all("aspect", [0.25, 1.0, 1.5, 3.0])
+@for_all("route", ["closed", "system"])
 def test_one_batch_is_gradient_descent(aspect, route):
     law = asymptotics.batch_spectrum(aspect, 0.3, 1) if route == "closed" else BatchLaw(aspect, 0.3, 1)
     found = LearningCurve(law, noise=0.7, signal=1.3).risk([0, 1, 7, 100])
@@ -46,7 +47,7 @@ def test_one_batch_is_gradient_descent(aspect, route):
         )
 
 
-@pytest.mark.parametrize(("aspect", "limit"), [(0.25, 1 / 3), (0.8, 4.0), (1.5, 2.0), (3.0, 0.5)])
+@for_all("aspect, limit", [(0.25, 1 / 3), (0.8, 4.0), (1.5, 2.0), (3.0, 0.5)])
 def test_one_batch_ends_in_the_ridgeless_risk(aspect, limit):
     risk = asymptotics.learning_curve(aspect, 0.1, 1, noise=2.0, signal=3.0).risk(math.inf)
     assert risk.variance == pytest.approx(4 * limit, rel=1e-12)
@@ -54,14 +55,12 @@ def test_one_batch_ends_in_the_ridgeless_risk(aspect, limit):
     assert risk.bias == 0
 
 
-@pytest.mark.parametrize(
-    ("aspect", "alpha", "value"), [(0.25, 0.4, 0.33399558), (0.5, 0.3, 1.00131405), (0.8, 0.2, 4.00140102)]
-)
+@for_all("aspect, alpha, value", [(0.25, 0.4, 0.33399558), (0.5, 0.3, 1.00131405), (0.8, 0.2, 4.00140102)])
 def test_two_batches_end_at_the_known_values(aspect, alpha, value):
     assert asymptotics.learning_curve(aspect, alpha, 2).limit().total == pytest.approx(value, abs=5e-9)
 
 
-@pytest.mark.parametrize(("aspect", "alpha"), [(0.25, 0.4), (1.0, 0.3), (1.5, 0.5)])
+@for_all("aspect, alpha", [(0.25, 0.4), (1.0, 0.3), (1.5, 0.5)])
 def test_the_engine_finds_the_same_curve_for_two_batches(aspect, alpha):
     p, m, _ = expression(aspect, alpha, 2)
     spectrum = free.spectrum(p)
@@ -82,9 +81,7 @@ def _drift(x, k):
     return np.sum([(1 - x) ** j for j in range(k)], axis=0)
 
 
-@pytest.mark.parametrize(
-    ("aspect", "batches"), [(0.25, 1), (1.5, 1), (0.25, 2), (1.5, 2), (0.25, 3), (1.5, 4)]
-)
+@for_all("aspect, batches", [(0.25, 1), (1.5, 1), (0.25, 2), (1.5, 2), (0.25, 3), (1.5, 4)])
 def test_exact_finite_curves_approach_the_limit_like_one_over_n(batches, aspect):
     alpha, errors = 0.25, []
     curve = learning_curve(aspect, alpha, batches)
@@ -168,7 +165,7 @@ def test_units_do_not_change_the_limiting_variance(aspect, batches):
     assert scaled.limit().variance == pytest.approx(scaled.risk(10**6).variance, rel=1e-8)
 
 
-@pytest.mark.parametrize(("aspect", "batches"), [(0.25, 2), (1.5, 2), (0.9, 1), (2.0, 3)])
+@for_all("aspect, batches", [(0.25, 2), (1.5, 2), (0.9, 1), (2.0, 3)])
 def test_the_best_epoch_is_the_best_of_all(aspect, batches):
     curve = learning_curve(aspect, 0.2, batches, noise=0.8)
     found = curve.best_epoch()
@@ -188,7 +185,7 @@ def test_at_aspect_one_the_limiting_variance_is_infinite_and_finite_epochs_are_n
         assert replace(curve, noise=0.0).limit().total == 0
 
 
-@pytest.mark.parametrize(("batches", "alpha", "mode"), [(1, 0.5, 2.4747), (2, 0.7, 2.3), (3, 0.9, 2.4)])
+@for_all("batches, alpha, mode", [(1, 0.5, 2.4747), (2, 0.7, 2.3), (3, 0.9, 2.4)])
 def test_beyond_convergence_the_risk_is_infinite_and_names_the_mode(batches, alpha, mode):
     curve = learning_curve(1.5, alpha, batches)
     risk = curve.risk([1, 50, math.inf])
@@ -199,8 +196,8 @@ def test_beyond_convergence_the_risk_is_infinite_and_names_the_mode(batches, alp
     assert "diverges at" in repr(risk)
 
 
-@pytest.mark.parametrize("aspect", [0.9, 0.99, 0.999999, 1.0, 1.000001, 1.1])
-@pytest.mark.parametrize(("batches", "alpha"), [(1, 0.1), (1, 0.4), (2, 0.3), (2, 0.5)])
+@for_all("aspect", [0.9, 0.99, 0.999999, 1.0, 1.000001, 1.1])
+@for_all("batches, alpha", [(1, 0.1), (1, 0.4), (2, 0.3), (2, 0.5)])
 def test_nothing_is_lost_near_aspect_one(aspect, batches, alpha):
     curve = learning_curve(aspect, alpha, batches)
     law = curve.spectrum

@@ -9,12 +9,13 @@ from reshuffle.asymptotics import BatchLaw, FullBatchLaw, batch_spectrum
 from reshuffle.asymptotics.batch_system import BatchSystem
 from reshuffle.asymptotics.contour import TwoResolvents
 from tests.asymptotics.oracles import expression
+from tests.looped import for_all
 
 ONE = np.ones(1)
 
 
-@pytest.mark.parametrize(("aspect", "alpha"), [(0.25, 0.4), (1.5, 0.2), (1.0, 1.2)])
-@pytest.mark.parametrize("batches", [1, 2, 3, 4])
+@for_all("aspect, alpha", [(0.25, 0.4), (1.5, 0.2), (1.0, 1.2)])
+@for_all("batches", [1, 2, 3, 4])
 def test_it_is_the_law_that_the_engine_finds_for_the_expanded_polynomial(batches, aspect, alpha):
     z = np.array([0.1 + 0.05j, 0.4 + 0.01j, 0.7 - 0.2j, 2.5])
     engine = free.spectrum(expression(aspect, alpha, batches)[0])
@@ -87,7 +88,7 @@ def test_batching_shrinks_the_spectrum_quantile_by_quantile():
     assert (np.diff(two / full) < 0).all()
 
 
-@pytest.mark.parametrize(("batches", "eigenvalues"), [(1, 1), (2, 3), (3, 2), (5, 2), (8, 1)])
+@for_all("batches, eigenvalues", [(1, 1), (2, 3), (3, 2), (5, 2), (8, 1)])
 def test_the_jacobian_is_the_tangent_along_every_unknown(batches, eigenvalues):
     spectrum = np.linspace(0.5, 2.0, eigenvalues)
     system = BatchSystem(0.5, 0.3, batches, spectrum, np.full(eigenvalues, 1 / eigenvalues))

@@ -18,16 +18,17 @@ from reshuffle.asymptotics import (
 from reshuffle.asymptotics.contour import Contour
 from reshuffle.asymptotics.learning_curve import ContourCurve
 from reshuffle.errors import BudgetError
+from tests.looped import for_all
 
 
-@pytest.mark.parametrize("alpha", [0.3, 3e-6, 3e-9])
+@for_all("alpha", [0.3, 3e-6, 3e-9])
 def test_the_system_has_the_digits_of_the_closed_form(alpha):
     z = alpha * np.array([0.02, 0.3, 1.0, 2.0, 4.0 + 1.0j])
     closed, system = TwoBatchLaw(0.5, alpha).transforms(z), BatchLaw(0.5, alpha, 2).transforms(z)
     np.testing.assert_allclose(system, closed, rtol=1e-11, atol=1e-13 / alpha)
 
 
-@pytest.mark.parametrize("batches", [2, 3, 4])
+@for_all("batches", [2, 3, 4])
 def test_the_system_keeps_its_digits_however_small_the_step(batches):
     points = np.array([0.02, 0.3, 1.0, 2.0, 4.0 + 1.0j])
     # As alpha -> 0 alpha Z / alpha becomes W, whose law is Marchenko-Pastur.
@@ -95,7 +96,7 @@ def test_a_law_that_costs_too_much_is_refused_beforehand():
         learning_curve(0.5, 0.1, 4, budget=0.001).risk(1)
 
 
-@pytest.mark.parametrize("batches", [128, 1_000, 10**6])
+@for_all("batches", [128, 1_000, 10**6])
 def test_spectra_of_too_many_batches_are_refused_before_anything_of_their_size_is_made(batches):
     tracemalloc.start()
     try:
@@ -179,9 +180,7 @@ def test_fifty_eigenvalues_that_are_one_are_one():
     assert found == pytest.approx(whole, rel=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "radius"), [(0.1, 1.5, 1.0), (1e-6, 1.9, 1.0), (-0.5, 3.0, 2.1), (1e-9, 2e-9, 1.01)]
-)
+@for_all("low, high, radius", [(0.1, 1.5, 1.0), (1e-6, 1.9, 1.0), (-0.5, 3.0, 2.1), (1e-9, 2e-9, 1.01)])
 def test_a_contour_winds_once_around_the_spectrum_and_not_around_the_rest(low, high, radius):
     contour = Contour.between(low, high, 1.0, radius)
     inside = [low, (low + high) / 2, high]

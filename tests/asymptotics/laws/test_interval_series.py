@@ -5,9 +5,10 @@ import pytest
 
 from reshuffle.asymptotics import BatchLaw, FullBatchLaw, TwoBatchLaw
 from reshuffle.asymptotics.interval_series import IntervalSeries
+from tests.looped import for_all
 
 
-@pytest.mark.parametrize("law", [FullBatchLaw(0.25, 0.4), FullBatchLaw(1.0, 0.3), TwoBatchLaw(1.5, 0.2)])
+@for_all("law", [FullBatchLaw(0.25, 0.4), FullBatchLaw(1.0, 0.3), TwoBatchLaw(1.5, 0.2)])
 def test_the_series_is_the_closed_form(law):
     low, high = law.ends
     series = IntervalSeries.around(law.outside, low, high, np.array([*law.frozen, 0.0]))
@@ -28,8 +29,8 @@ def test_a_law_with_a_gap_has_no_series():
     assert IntervalSeries.around(law.outside, *law.ends, np.zeros(3)) is None
 
 
-@pytest.mark.parametrize(
-    ("aspect", "alpha", "batches", "covariance"),
+@for_all(
+    "aspect, alpha, batches, covariance",
     [
         (0.5, 0.02, 4, [1.0, 100.0]),
         (0.2, 0.001, 2, [1.0, 1000.0]),

@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 from reshuffle import free
 from reshuffle.asymptotics import BatchLaw, TwoBatchLaw, critical_alpha
 from tests.asymptotics.oracles import expression
+from tests.looped import for_all
 
 CASES = [(0.25, 0.4), (1.5, 0.2), (1.5, 0.5), (1.0, 0.3), (0.8, 1.5), (0.02, 3.0), (8.0, 0.1), (0.999, 0.25)]
 aspects = st.floats(-1.5, 1.5).map(lambda x: 10**x)
 convergent = st.floats(0.01, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("aspect", "alpha", "low", "high"),
+@for_all(
+    "aspect, alpha, low, high",
     [(0.25, 0.4, 0.09987126, 0.72195051), (1.5, 0.2, 0.01079049, 0.82682557), (1.5, 0.5, None, 1.68431642)],
 )
 def test_the_ends_of_the_support_are_the_known_ones(aspect, alpha, low, high):
@@ -25,7 +26,7 @@ def test_the_ends_of_the_support_are_the_known_ones(aspect, alpha, low, high):
     assert found_high == pytest.approx(high, abs=5e-9)
 
 
-@pytest.mark.parametrize(("aspect", "alpha"), CASES)
+@for_all("aspect, alpha", CASES)
 def test_it_agrees_with_the_engine(aspect, alpha):
     law = TwoBatchLaw(aspect, alpha)
     engine = free.spectrum(expression(aspect, alpha, 2)[0])
@@ -37,7 +38,7 @@ def test_it_agrees_with_the_engine(aspect, alpha):
     assert np.abs(law.cauchy(z) - engine.cauchy(z)).max() < 1e-9 * scale
 
 
-@pytest.mark.parametrize(("aspect", "alpha"), CASES)
+@for_all("aspect, alpha", CASES)
 def test_its_noise_agrees_with_the_engine(aspect, alpha):
     law = TwoBatchLaw(aspect, alpha)
     p, m, _ = expression(aspect, alpha, 2)
@@ -46,7 +47,7 @@ def test_its_noise_agrees_with_the_engine(aspect, alpha):
     assert np.abs(law.transforms(z)[2] / reference - 1).max() < 1e-9
 
 
-@pytest.mark.parametrize(("aspect", "alpha"), CASES)
+@for_all("aspect, alpha", CASES)
 def test_its_mass_is_one_and_its_moments_are_those_of_freeness(aspect, alpha):
     law = TwoBatchLaw(aspect, alpha)
     assert law.measure.mass == pytest.approx(1, abs=1e-12)
@@ -66,9 +67,7 @@ def test_far_beyond_convergence_the_atom_lies_inside_the_support(aspect, alpha):
     assert law.measure.mass == pytest.approx(1, abs=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("aspect", "alpha"), [(0.25, 0.4), (1.5, 0.2), (0.25, 1e-6), (1000.0, 1e-4), (1e-3, 1e-3)]
-)
+@for_all("aspect, alpha", [(0.25, 0.4), (1.5, 0.2), (0.25, 1e-6), (1000.0, 1e-4), (1e-3, 1e-3)])
 def test_it_keeps_its_digits_at_every_scale(aspect, alpha):
     law = TwoBatchLaw(aspect, alpha)
     low, high = law.support[0]
@@ -94,7 +93,7 @@ def _precise_density(aspect, alpha, place, start):
     return float(abs(mpmath.im(s * (c * s - 2) * (c * s - 1) * (c * s + 2) / cubic(s))) / mpmath.pi)
 
 
-@pytest.mark.parametrize(("aspect", "mass"), [(0.5, 0.0), (1.0, 0.0), (1.5, 1 / 3), (4.0, 0.75)])
+@for_all("aspect, mass", [(0.5, 0.0), (1.0, 0.0), (1.5, 1 / 3), (4.0, 0.75)])
 def test_frozen_modes_are_an_atom_at_zero(aspect, mass):
     law = TwoBatchLaw(aspect, 0.2)
     assert dict(law.atoms).get(0.0, 0.0) == pytest.approx(mass, abs=1e-15)
@@ -113,7 +112,7 @@ def test_it_is_a_probability_law_wherever_descent_converges(aspect, share):
     assert law.moments(1)[0] == pytest.approx(alpha - alpha**2 / 4, rel=1e-9, abs=1e-9 * scale)
 
 
-@pytest.mark.parametrize("distance", [1e-6, 1e-8, -1e-8, 1e-9, -1e-10])
+@for_all("distance", [1e-6, 1e-8, -1e-8, 1e-9, -1e-10])
 def test_all_mass_is_found_where_a_soft_edge_nearly_touches_zero(distance):
     law = TwoBatchLaw(1 + distance, 0.2)
     assert law.measure.mass == pytest.approx(1, abs=1e-12)

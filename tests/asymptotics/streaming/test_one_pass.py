@@ -7,14 +7,15 @@ import pytest
 
 from reshuffle.asymptotics import PowerLaw, one_pass
 from tests.asymptotics.streaming import simulated_passes
+from tests.looped import for_all
 
 SPECTRUM = np.array([1.0, 0.6, 0.6, 0.3, 0.1, 0.05, 0.01])
 SOURCE = np.array([1.0, 0.5, 0.0, 2.0, 1.0, 3.0, 10.0])
 RUNS = 10_000
 
 
-@pytest.mark.parametrize(
-    ("batch_size", "step", "momentum"),
+@for_all(
+    "batch_size, step, momentum",
     [
         (1, 0.3, 0.0),
         # Much closer to the critical step the risk of a run has no variance, and its mean no standard error.
@@ -64,8 +65,8 @@ def test_it_settles_at_the_fixed_point(momentum):
         assert kappa == pytest.approx(0.15 * (SPECTRUM / (2 - 0.3 * 1.5 * SPECTRUM)).sum())
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.6])
-@pytest.mark.parametrize(("spectrum", "batch_size"), [(SPECTRUM, 1), (np.array([1.0]), 3), (np.ones(40), 5)])
+@for_all("momentum", [0.0, 0.6])
+@for_all("spectrum, batch_size", [(SPECTRUM, 1), (np.array([1.0]), 3), (np.ones(40), 5)])
 def test_beyond_the_critical_step_it_grows(spectrum, batch_size, momentum):
     source = np.ones(len(spectrum))
     ask = {"noise": 0.1, "momentum": momentum}
@@ -97,7 +98,7 @@ def test_the_isotropic_critical_step_is_closed():
         assert found.stability.critical_step == pytest.approx(2 * batch_size / (p + batch_size + 1))
 
 
-@pytest.mark.parametrize(("a", "b", "size"), [(1.5, 0.5, 30_000), (0.7, 1.0, 5_000), (2.5, -0.8, 20_000)])
+@for_all("a, b, size", [(1.5, 0.5, 30_000), (0.7, 1.0, 5_000), (2.5, -0.8, 20_000)])
 def test_the_bound_of_groups_covers_all_eigenvalues(a, b, size):
     values, source = PowerLaw(a, size).values(), PowerLaw(b, size).values()
     batch_size = 8

@@ -7,6 +7,7 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.asymptotics import replacement_curve
+from tests.looped import for_all
 
 EPOCHS = np.array([1, 3, 10])
 
@@ -39,7 +40,7 @@ def solved_volterra(aspect, alpha, noise, signal, end, steps):
     return rho[-1], width * (ends * of_risk[::-1]) @ rho
 
 
-@pytest.mark.parametrize(("aspect", "alpha"), [(0.5, 0.5), (0.25, 4.0), (1.0, 0.4), (1.5, 0.4), (3.0, 0.5)])
+@for_all("aspect, alpha", [(0.5, 0.5), (0.25, 4.0), (1.0, 0.4), (1.5, 0.4), (3.0, 0.5)])
 def test_it_solves_the_equation(aspect, alpha):
     curve = replacement_curve(aspect, alpha, noise=0.5, signal=2.0)
     for end in (1.0, 4.0):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from tests.looped import for_all
 from tests.problems import case
 
 
@@ -26,8 +27,8 @@ def exact_iterate(problem, partition, step, start, epochs):
         return np.array([float(entry) for entry in end])
 
 
-@pytest.mark.parametrize("epochs", [1, 7, 1000, 10**6, 10**9])
-@pytest.mark.parametrize("scales", [(1.0, 1.0, 1.0), (1.0, 0.1, 1e-3)])
+@for_all("epochs", [1, 7, 1000, 10**6, 10**9])
+@for_all("scales", [(1.0, 1.0, 1.0), (1.0, 0.1, 1e-3)])
 def test_cyclic_descent_in_many_digits(epochs, scales):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((7, 3)) * scales

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from tests.looped import for_all
 from tests.oracles.extended import Extended
 
 BATCHES = [[0, 1], [2, 3], [4, 5, 6]]
@@ -26,9 +27,9 @@ def features(condition, rng):
     return rng.normal(size=(7, 3)) * condition ** -np.linspace(0, 1, 3)
 
 
-@pytest.mark.parametrize("condition", [1.0, 1e4, 1e8, 1e12])
-@pytest.mark.parametrize("recipe", RECIPES, ids=repr)
-@pytest.mark.parametrize(("scheme", "orders"), SCHEMES, ids=["cyclic", "reshuffled"])
+@for_all("condition", [1.0, 1e4, 1e8, 1e12])
+@for_all("recipe", RECIPES)
+@for_all("scheme, orders", SCHEMES)
 def test_all_digits_survive(scheme, orders, recipe, condition):
     rng = np.random.default_rng(3)
     X, y = features(condition, rng), rng.normal(size=7)

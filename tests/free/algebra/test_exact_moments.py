@@ -8,6 +8,7 @@ import pytest
 from reshuffle import free
 from reshuffle.free.moments import polynomial_moments
 from tests.free import oracles
+from tests.looped import for_all
 
 SEMICIRCLE = [Fraction(0), Fraction(1)] + [Fraction(0)] * 10
 POISSON = [Fraction(1, 2)] * 12
@@ -19,7 +20,7 @@ def letters(expression):
     }
 
 
-@pytest.mark.parametrize(
+@for_all(
     "make",
     [
         lambda x, y: x + y - (x * y + y * x) / 2,

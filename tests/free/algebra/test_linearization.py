@@ -3,9 +3,9 @@
 from functools import lru_cache
 
 import numpy as np
-import pytest
 
 from reshuffle import free
+from tests.looped import for_all
 
 
 def symmetrised(variables, factor=1.0):
@@ -33,8 +33,8 @@ def relative_error(expression, pencil, size=4, seed=0):
 X, Y, Z = free.variables(free.Semicircle(), free.Semicircle(2.0), free.MarchenkoPastur(0.5, 0.2))
 
 
-@pytest.mark.parametrize(
-    ("expression", "size"),
+@for_all(
+    "expression, size",
     [
         (X, 1),
         (X + Y + Z, 1),
@@ -51,7 +51,6 @@ X, Y, Z = free.variables(free.Semicircle(), free.Semicircle(2.0), free.Marchenko
         (free.block([[X, Y], [Y, Z]]), 2),
         (np.array([[1.0, 2.0], [2.0, 0.0]]) * X + Y, 2),
     ],
-    ids=repr,
 )
 def test_pencil_is_exact_self_adjoint_and_minimal(expression, size):
     pencil = free.linearize(expression)
@@ -60,7 +59,7 @@ def test_pencil_is_exact_self_adjoint_and_minimal(expression, size):
     assert relative_error(expression, pencil) < 1e-12
 
 
-@pytest.mark.parametrize("batches", [2, 3, 4, 5])
+@for_all("batches", [2, 3, 4, 5])
 def test_a_symmetrised_product_has_the_size_of_its_subset_lattice(batches):
     variables = free.variables(*[free.MarchenkoPastur(0.5, 0.2)] * batches)
     expression = 1 - symmetrised(variables)

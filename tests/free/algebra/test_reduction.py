@@ -6,6 +6,7 @@ import pytest
 from reshuffle import free
 from reshuffle.free.linearization import reduced
 from reshuffle.free.spectrum import Engine
+from tests.looped import for_all
 
 
 def family():
@@ -58,8 +59,8 @@ def test_a_law_that_costs_too_much_says_how_to_go_on():
     assert law.density(1.0) > 0
 
 
-@pytest.mark.parametrize(
-    ("laws", "build"),
+@for_all(
+    "laws, build",
     [
         ((free.Projection(0.4), free.Projection(0.3)), lambda x, y: x * y + y * x),
         ((free.Discrete([0.0, 1.0, 3.0]), free.Uniform()), lambda x, y: x * x * y + y * x * x),

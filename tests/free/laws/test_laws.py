@@ -35,7 +35,7 @@ LAWS = [
 ]
 
 
-@pytest.mark.parametrize("law", LAWS, ids=repr)
+@for_all("law", LAWS)
 def test_transforms_density_moments_quantiles_and_samples_agree(law):
     measure, scale = law.measure, law.scale
     assert measure.mass == pytest.approx(1, abs=1e-11)
@@ -89,7 +89,7 @@ def test_known_values():
     assert law.atoms == tuple(zip(law.points.tolist(), law.weights.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+@for_all("scale", [1e-8, 1.0, 1e8])
 def test_scales_keep_relative_accuracy(scale):
     base = free.MarchenkoPastur(0.7)
     law = free.MarchenkoPastur(0.7, scale)
