@@ -10,13 +10,21 @@ from reshuffle import RandomReshuffling
 from tests.fuzz.cases import Case, Problem, Recipe, case
 from tests.fuzz.questions import FAILURES, answer, ask, compare
 from tests.looped import for_all
-from tests.oracles import brute_force, every_order
+from tests.oracles import every_order
+from tests.oracles.every_order import (
+    cut,
+    epochs_of_shuffled_samples,
+    epochs_reshuffled,
+    epochs_with_replacement,
+    in_order,
+)
 from tests.oracles.exact import moments
 from tests.oracles.exact.oracle import Oracle
 from tests.oracles.exact.setting import Scheme, moved
 
 _SHORT = 300
 """Inputs of the short part."""
+RAGGED = [[3, 0], [4, 1, 2]]
 
 
 def _case(scheme, question="risk", epochs=(0, 1, 2), n=5, p=3, **recipe):
@@ -39,77 +47,62 @@ def _floats(values):
     return [float(value.mid()) for value in values]
 
 
-class TestOracle:
-    """Against the brute force of the other tests, which shares no code with it."""
+@for_all("given_responses", [False, True])
+@for_all("recipe", [{}, {"momentum": 0.5, "penalty": 0.2}])
+@for_all(
+    "scheme, epochs, fresh",
+    [
+        (Scheme("FullBatch"), [in_order([range(5)])], True),
+        (Scheme("RandomReshuffling", {"batches": 3}), epochs_reshuffled(cut(5, 3)), True),
+        (Scheme("WithReplacement", {"batches": RAGGED}), epochs_with_replacement(RAGGED), True),
+        (Scheme("ShuffleOnce", {"batches": 2}), epochs_reshuffled(cut(5, 2)), False),
+        (
+            Scheme("SampleReshuffling", {"batch_size": 2, "normalize": "equal"}),
+            epochs_of_shuffled_samples(5, [2, 2, 1], [5 / 3] * 3),
+            True,
+        ),
+    ],
+)
+def test_the_oracle_has_the_means_and_expected_risks(scheme, epochs, fresh, recipe, given_responses):
+    """By the enumeration of the other tests, which shares no code with it."""
+    drawn = _case(scheme, **recipe)
+    problem, oracle, count = drawn.problem, Oracle(drawn.setting()), 2
+    X, y, start = np.array(problem.X), np.array(problem.y), np.array(drawn.recipe.start)
+    training = every_order.Training(X, y, [0.15] * count, start, **recipe)
+    runs = every_order.all_runs(training, epochs, fresh)
+    truth = np.array(problem.beta_star), np.array(problem.sigma)
+    if given_responses:
+        right = every_order.expected_risk_given(training, runs, *truth)
+    else:
+        right = every_order.expected_risk(training, runs, *truth, problem.noise)
+        assert _floats(oracle.risks([count])[0])[0] == pytest.approx(right[1], rel=1e-12)
+    (found,) = moments.expected_risks(oracle, [count], given_responses)
+    np.testing.assert_allclose(_floats(found), right, rtol=1e-12)
+    mean = (runs @ np.concatenate([[1.0], y])).mean(axis=0)
+    np.testing.assert_allclose(_floats(oracle.iterates([count])[0]), mean, rtol=1e-12)
 
-    @pytest.mark.parametrize(
-        ("scheme", "name", "partition"),
-        [
-            (Scheme("FullBatch"), "full", [[0, 1, 2, 3, 4]]),
-            (Scheme("RandomReshuffling", {"batches": 3}), "reshuffling", [[0, 1], [2, 3], [4]]),
-            (Scheme("WithReplacement", {"batches": [[3, 0], [4, 1, 2]]}), "replacement", [[3, 0], [4, 1, 2]]),
-        ],
-    )
-    def test_mean_iterate_and_risk(self, scheme, name, partition):
-        drawn = _case(scheme)
-        problem, oracle = drawn.problem, Oracle(drawn.setting())
-        X, y, start = np.array(problem.X), np.array(problem.y), np.array(drawn.recipe.start)
-        tiny = brute_force.Setting(X, y, partition, 0.15)
-        for epoch in (0, 1, 2, 7):
-            iterate = brute_force.iterate(tiny, name, start, epoch)
-            np.testing.assert_allclose(_floats(oracle.iterates([epoch])[0]), iterate, rtol=1e-12)
-            truth = np.array(problem.beta_star), np.array(problem.sigma), problem.noise
-            risk = brute_force.risk(tiny, name, start, *truth, epoch)
-            assert _floats(oracle.risks([epoch])[0])[0] == pytest.approx(risk, rel=1e-12)
 
-    def test_shuffled_samples(self):
-        drawn = _case(Scheme("SampleReshuffling", {"batch_size": 2, "normalize": "equal"}))
-        A, N = brute_force.sample_mean_map(np.array(drawn.problem.X), [2, 2, 1], [5 / 3] * 3, 0.15)
-        iterate = A @ drawn.recipe.start + N @ drawn.problem.y
-        np.testing.assert_allclose(_floats(Oracle(drawn.setting()).iterates([1])[0]), iterate, rtol=1e-12)
+def test_many_epochs_are_those_of_few():
+    drawn = _case(Scheme("RandomReshuffling", {"batches": 2}), n=3, p=2)
+    oracle = Oracle(drawn.setting())
+    (one_by_one,) = moments.expected_risks(oracle, [10], False)
+    squared, _ = moments.expected_risks(oracle, [10, 1000], False)
+    np.testing.assert_allclose(_floats(squared), _floats(one_by_one), rtol=1e-12)
 
-    @pytest.mark.parametrize("given_responses", [False, True])
-    @pytest.mark.parametrize(
-        ("scheme", "epochs", "fresh"),
-        [
-            (Scheme("RandomReshuffling", {"batches": 2}), every_order.epochs_reshuffled, True),
-            (Scheme("WithReplacement", {"batches": 2}), every_order.epochs_with_replacement, True),
-            (Scheme("ShuffleOnce", {"batches": 2}), every_order.epochs_reshuffled, False),
-        ],
-    )
-    def test_expected_risk_with_momentum_and_penalty(self, scheme, epochs, fresh, given_responses):
-        drawn = _case(scheme, momentum=0.5, penalty=0.2)
-        problem, recipe = drawn.problem, drawn.recipe
-        X, y, start = np.array(problem.X), np.array(problem.y), np.array(recipe.start)
-        training = every_order.Training(X, y, [0.15] * 2, start, recipe.penalty, recipe.momentum)
-        runs = every_order.all_runs(training, epochs([[0, 1, 2], [3, 4]], [3, 2]), fresh)
-        truth = np.array(problem.beta_star), np.array(problem.sigma)
-        if given_responses:
-            right = every_order.expected_risk_given(training, runs, *truth)
-        else:
-            right = every_order.expected_risk(training, runs, *truth, problem.noise)
-        (found,) = moments.expected_risks(Oracle(drawn.setting()), [2], given_responses)
-        np.testing.assert_allclose(_floats(found), right, rtol=1e-12)
 
-    def test_many_epochs_are_those_of_few(self):
-        drawn = _case(Scheme("RandomReshuffling", {"batches": 2}), n=3, p=2)
-        oracle = Oracle(drawn.setting())
-        (one_by_one,) = moments.expected_risks(oracle, [10], False)
-        squared, _ = moments.expected_risks(oracle, [10, 1000], False)
-        np.testing.assert_allclose(_floats(squared), _floats(one_by_one), rtol=1e-12)
+def test_the_limit_is_where_many_epochs_end():
+    drawn = _case(Scheme("Cyclic", {"batches": 3}), momentum=0.5)
+    oracle = Oracle(drawn.setting())
+    late, end = oracle.risks([10**6, math.inf])
+    np.testing.assert_allclose(_floats(late), _floats(end), rtol=1e-9, atol=1e-12)
 
-    def test_the_limit_is_where_many_epochs_end(self):
-        drawn = _case(Scheme("Cyclic", {"batches": 3}), momentum=0.5)
-        oracle = Oracle(drawn.setting())
-        late, end = oracle.risks([10**6, math.inf])
-        np.testing.assert_allclose(_floats(late), _floats(end), rtol=1e-9, atol=1e-12)
 
-    def test_collinear_features_stay_collinear_when_they_move(self):
-        drawn = _case(Scheme("FullBatch"))
-        rows = [[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.0, 1.0, 5.0], [1.0, 3.0, 8.0], [0.0, 0.0, 0.0]]
-        exact = replace(drawn, problem=replace(drawn.problem, X=rows)).setting()
-        assert moved(exact, 3).X != exact.X
-        assert moved(exact, 3).X.rank() == exact.X.rank() == 2
+def test_collinear_features_stay_collinear_when_they_move():
+    drawn = _case(Scheme("FullBatch"))
+    rows = [[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.0, 1.0, 5.0], [1.0, 3.0, 8.0], [0.0, 0.0, 0.0]]
+    exact = replace(drawn, problem=replace(drawn.problem, X=rows)).setting()
+    assert moved(exact, 3).X != exact.X
+    assert moved(exact, 3).X.rank() == exact.X.rank() == 2
 
 
 FULL, THREE = Scheme("FullBatch"), Scheme("RandomReshuffling", {"batches": 3})

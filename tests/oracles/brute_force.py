@@ -130,18 +130,3 @@ def risk(setting, scheme, start, beta_star, covariance, noise, epochs):
         error, noise_map = A @ error, A @ noise_map + N
     bias = error @ covariance @ error
     return bias + noise**2 * np.trace(noise_map.T @ covariance @ noise_map)
-
-
-def sample_mean_map(X, sizes, divisors, step):
-    """E A and E N of an epoch in which all samples are permuted and then cut into batches."""
-    n, p = X.shape
-    orders = np.array(list(permutations(range(n))))
-    A, N = np.tile(np.eye(p), (len(orders), 1, 1)), np.zeros((len(orders), n, p))
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    # All orders make their first visit, then their second, ...; N is kept transposed, a row per sample.
-    for batch, divisor in enumerate(divisors):
-        rows = orders[:, starts[batch] : starts[batch + 1]]
-        visits = np.eye(p) - step / divisor * X[rows].transpose(0, 2, 1) @ X[rows]
-        A, N = visits @ A, N @ visits
-        N[np.arange(len(orders))[:, np.newaxis], rows] += step / divisor * X[rows]
-    return A.mean(axis=0), N.mean(axis=0).T
