@@ -1,7 +1,9 @@
-"""Critical steps of shuffled samples, against the polynomial that the mean over orders is, and all orders."""
+"""Critical steps of shuffled samples, against the polynomial that the mean over orders is.
+
+Those of few samples are beside all orders in tests/schemes/test_designs.py.
+"""
 
 import math
-from itertools import permutations
 
 import mpmath
 import numpy as np
@@ -37,38 +39,6 @@ def mean_in_one_column(squares, batches):
 def is_first_end(rate, step, rel=1e-8):
     """Whether a rate is one at a step, and nowhere before."""
     return abs(rate(step) - 1) < rel * 1e3 and all(rate(share * step) < 1 for share in GRID)
-
-
-def epochs(X, scheme, step):
-    """The maps of all orders, (n!, p, p)."""
-    n, p = X.shape
-    sizes, divisors = scheme.sizes(n) // scheme.rows_per_unit, scheme.step_divisors(n)
-    units = X.reshape(-1, scheme.rows_per_unit, p)
-    orders = np.array(list(permutations(range(len(units)))))
-    maps = np.tile(np.eye(p), (len(orders), 1, 1))
-    first = 0
-    for size, divisor in zip(sizes, divisors, strict=True):
-        rows = units[orders[:, first : first + size]].reshape(len(orders), -1, p)
-        maps = maps - step / divisor * rows.swapaxes(1, 2) @ (rows @ maps)
-        first += size
-    return maps
-
-
-def rate_of_mean(X, scheme):
-    """The spectral radius of the mean over all orders, as a function of the step."""
-    return lambda step: float(np.abs(np.linalg.eigvals(epochs(X, scheme, step).mean(axis=0))).max())
-
-
-def rate_of_square(X, scheme):
-    """The spectral radius of M -> E[A M A'], as a function of the step."""
-
-    def rate(step):
-        maps = epochs(X, scheme, step)
-        size = maps.shape[1] ** 2
-        squared = np.einsum("oij,okl->ikjl", maps, maps).reshape(size, size) / len(maps)
-        return float(np.abs(np.linalg.eigvals(squared)).max())
-
-    return rate
 
 
 def heavy_column(seed):
@@ -122,21 +92,6 @@ def test_many_fixed_batches_of_rank_one_do_the_same_in_every_order():
     assert rs.critical_step(column(squares), rs.RandomReshuffling(batches=30), mean_square=True) == found
 
 
-@for_all("scheme", [
-        rs.SampleReshuffling(batch_size=1), rs.SampleReshuffling(batches=5),
-        rs.SampleReshuffling(batches=5, normalize="equal"),
-        rs.SampleReshuffling(batches=4, normalize="equal"), rs.SampleReshuffling(batch_size=1, normalize="equal"),
-        rs.GroupReshuffling(1, batch_size=1), rs.GroupReshuffling(1, batches=5, normalize="equal"),
-    ])  # fmt: skip
-@for_all("p", [1, 2])
-def test_few_samples_against_all_orders(scheme, p):
-    rng = np.random.default_rng(p)
-    X = rng.standard_normal((6, p)) * rng.standard_t(2, (6, 1))
-    found = rs.critical_step(rs.LeastSquares(X, np.zeros(6)), scheme, mean_square=False)
-    assert found.error_kind == "exact"
-    assert is_first_end(rate_of_mean(X, scheme), found)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("mean_square", [False, True])
 def test_one_sample_per_batch_is_random_reshuffling(mean_square):
@@ -145,19 +100,6 @@ def test_one_sample_per_batch_is_random_reshuffling(mean_square):
     fixed = rs.critical_step(problem, rs.RandomReshuffling(batches=6), mean_square=mean_square)
     assert (alone.error, alone.error_kind) == (0.0, "exact")
     assert alone == pytest.approx(fixed, rel=1e-6 if mean_square else 1e-9)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "scheme", [rs.SampleReshuffling(batches=3), rs.SampleReshuffling(batches=5)], ids=repr
-)
-def test_mean_squares_of_few_samples_against_all_orders(scheme):
-    X = np.random.default_rng(3).standard_normal((6, 1)) * np.array([[3.0], [1], [1], [1], [1], [0.5]])
-    found = rs.critical_step(rs.LeastSquares(X, np.zeros(6)), scheme, mean_square=True)
-    rate = rate_of_square(X, scheme)
-    assert rate(found * (1 - 1e-4)) < 1 < rate(found * (1 + 1e-4))
-    assert all(rate(share * found) < 1 for share in GRID)
-    assert found.error_kind == "exact"
 
 
 @pytest.mark.slow
