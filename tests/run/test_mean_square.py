@@ -1,13 +1,16 @@
 """Mean-square stability against dense Kronecker products, closed forms, and critical steps of every recipe."""
 
-import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 
 import reshuffle as rs
 from reshuffle.run import mean_square
+from tests.looped import pairwise
+from tests.oracles.every_order import Design, Enumeration, cut, epochs_reshuffled, radius
+from tests.problems import Case
 
 
 def two_samples(degrees):
@@ -16,8 +19,11 @@ def two_samples(degrees):
     return rs.LeastSquares(X, [0.0, 0.0], beta_star=[1.0, 1.0], noise=0.0)
 
 
-def radius(matrix):
-    return float(np.abs(np.linalg.eigvals(matrix)).max())
+def all_orders(X, batches, step, **recipe):
+    """The spectral radius of the mean of A (x) A over all orders of the batches."""
+    tiny = Case(rs.LeastSquares(X, np.zeros(len(X))), None, step, np.zeros(X.shape[1]), None)
+    design = Design(len(X), None, [epochs_reshuffled(cut(len(X), batches))])
+    return radius(Enumeration(tiny, design, recipe).squared)
 
 
 def test_the_mean_converges_where_the_mean_square_does_not():
@@ -109,25 +115,19 @@ def test_bounds_hold_however_few_rounds_the_budget_allows(monkeypatch, rounds):
     found = rs.descend(problem, scheme, 1.0).mean_square_stability()
     lower, upper = found.bounds
     assert found.converges
-    assert lower <= two_batch_radius(X, 1.0) * (1 + 1e-9)
-    assert two_batch_radius(X, 1.0) <= upper * (1 + 1e-9)
+    assert lower <= all_orders(X, 2, 1.0) * (1 + 1e-9)
+    assert all_orders(X, 2, 1.0) <= upper * (1 + 1e-9)
     assert upper - lower > 1e-8
     with pytest.raises(rs.BudgetError, match=r"does not decide whether the mean square converges"):
         rs.descend(problem, scheme, 4.602).mean_square_stability()
 
 
-def two_batch_radius(X, step):
-    """Of the mean of A (x) A over the orders 1, 2 and 2, 1 of two batches of equally many rows."""
-    one, two = (np.eye(X.shape[1]) - step * half.T @ half / len(half) for half in np.split(X, 2))
-    return radius((np.kron(two @ one, two @ one) + np.kron(one @ two, one @ two)) / 2)
-
-
 def first_failure(X, low, high):
     """By bisection, between a step at which the mean square of two batches converges and one where it does not."""
-    assert two_batch_radius(X, low) < 1 < two_batch_radius(X, high)
+    assert all_orders(X, 2, low) < 1 < all_orders(X, 2, high)
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if two_batch_radius(X, middle) < 1 else (low, middle)
+        low, high = (middle, high) if all_orders(X, 2, middle) < 1 else (low, middle)
     return low
 
 
@@ -138,7 +138,7 @@ def test_two_batches_whose_gain_has_its_negative_beside_it():
     problem = rs.LeastSquares(X, np.zeros(4), beta_star=[1.0, 1.0], noise=0.7)
     scheme = rs.RandomReshuffling(batches=2)
     for step in (4.0, 4.5, 4.6, 4.602, 4.603, 4.6085, 4.61):
-        exact, run = two_batch_radius(X, step), rs.descend(problem, scheme, step=step)
+        exact, run = all_orders(X, 2, step), rs.descend(problem, scheme, step=step)
         found = run.mean_square_stability()
         assert found.rate == pytest.approx(exact, rel=1e-7)
         assert found.converges == (found.gain < 1) == (exact < 1)
@@ -175,15 +175,6 @@ def test_a_fixed_order_may_drive_what_momentum_lets_oscillate():
     assert heavy_ball_radius(curvatures, found * (1 + 1e-6), momentum) > 1
 
 
-def momentum_visits(X, step, momentum):
-    """The maps of visits to single rows, on the parameters and the momentum buffer."""
-    eye = np.eye(X.shape[1])
-    return [
-        np.block([[eye - step * W, -step * momentum * eye], [W, momentum * eye]])
-        for W in (np.outer(row, row) for row in X)
-    ]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("small", [1e-2, 1e-6, 1e-11])
 def test_slow_modes_do_not_hide_the_spread_of_fast_ones(small):
@@ -193,28 +184,19 @@ def test_slow_modes_do_not_hide_the_spread_of_fast_ones(small):
         rs.LeastSquares(X, np.zeros(3)), rs.RandomReshuffling(batches=3), mean_square=True, momentum=momentum
     )
 
-    def exact(step):
-        visits = momentum_visits(X[:, :2], step, momentum)
-        orders = [visits[a] @ visits[b] @ visits[c] for a, b, c in itertools.permutations(range(3))]
-        return radius(np.mean([np.kron(A, A) for A in orders], axis=0))
-
+    exact = partial(all_orders, X[:, :2], 3, momentum=momentum)
     assert exact(found * (1 - 1e-3)) < 1 < exact(found * (1 + 1e-3))
 
 
-HUGE = [1e5, 1e10]
-DRAWN = rs.SampleWithReplacement(batch_size=2)
-HUGE_RUNS = [
-    *(
-        (scheme, step, recipe)
-        for scheme in (rs.RandomReshuffling(batches=4), DRAWN)
-        for step in HUGE
-        for recipe in ({}, {"penalty": 0.2}, {"momentum": 0.5}, {"penalty": 0.2, "momentum": 0.5})
-    ),
-]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("scheme", "step", "recipe"), HUGE_RUNS)
+@pytest.mark.parametrize(
+    ("scheme", "step", "recipe"),
+    pairwise(
+        [rs.RandomReshuffling(batches=4), rs.SampleWithReplacement(batch_size=2)],
+        [1e5, 1e10],
+        [{}, {"penalty": 0.2}, {"momentum": 0.5}, {"penalty": 0.2, "momentum": 0.5}],
+    ),
+)
 def test_huge_steps_diverge_without_a_warning(scheme, step, recipe):
     for problem in (rs.gaussian(30, 5, noise=0.5, seed=1), rs.gaussian(5, 9, noise=0.5, seed=1)):
         run = rs.descend(problem, scheme, step=step, **recipe)
