@@ -8,16 +8,14 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.epoch.averaging import lattice
-from tests.looped import for_all
+from tests.looped import for_all, pairwise
 from tests.oracles import brute_force
 from tests.problems import case, close
 
 
-@for_all("batches", [1, 2, 3, 4, 5, 6])
-@for_all("n, p", [(12, 18), (12, 5), (13, 13)])
-@for_all("equal", [True, False])
-def test_both_lattices_equal_the_enumeration_of_all_orders(n, p, batches, equal):
-    tiny = case(n, p, batches, equal=equal, step=0.2)
+@for_all("batches, shape, equal", pairwise(range(1, 7), [(12, 18), (12, 5), (13, 13)], [True, False]))
+def test_both_lattices_equal_the_enumeration_of_all_orders(batches, shape, equal):
+    (n, p), tiny = shape, case(*shape, batches, equal=equal, step=0.2)
     setting = tiny.setting("reshuffling")
     A, N = brute_force.mean_map(setting, "reshuffling")
     blocks = tiny.problem.blocks(rs.RandomReshuffling(batches=tiny.partition).partition(n))

@@ -8,7 +8,7 @@ from sklearn.preprocessing import StandardScaler
 
 from reshuffle.problem import standardizer
 from reshuffle.problem.standardizer import Standardizer
-from tests.looped import for_all
+from tests.looped import for_all, pairwise
 
 
 @pytest.fixture
@@ -33,9 +33,7 @@ def test_rows_are_those_of_a_standard_scaler(data, weighted, chunk, monkeypatch)
     np.testing.assert_allclose(np.average(made.rows(X), axis=0, weights=weights), 0.0, atol=1e-14)
 
 
-@for_all("outputs", [None, 2])
-@for_all("centre", [False, True])
-@for_all("scale", [False, True])
+@for_all("outputs, centre, scale", pairwise([None, 2], [False, True], [False, True]))
 def test_coefficients_predict_what_parameters_do(data, outputs, centre, scale):
     X, y = data
     y = y[:, 0] if outputs is None else y

@@ -13,17 +13,19 @@ from tests.oracles.extended import Extended
 LATE = np.array([8, 9, 30, 1000, 10**6, 10**12, math.inf])
 
 
-@for_all("average", [rs.EMA(0.9), rs.EMA(0.0), rs.EMA(0.99999), rs.TailAverage(7)])
 @for_all(
-    "scheme",
-    [
-        rs.RandomReshuffling(batches=4),
-        rs.WithReplacement(batches=4),
-        rs.WithReplacement(batches=3),
-        rs.FullBatch(),
-    ],
+    "average, scheme, alpha",
+    pairwise(
+        [rs.EMA(0.9), rs.EMA(0.0), rs.EMA(0.99999), rs.TailAverage(7)],
+        [
+            rs.RandomReshuffling(batches=4),
+            rs.WithReplacement(batches=4),
+            rs.WithReplacement(batches=3),
+            rs.FullBatch(),
+        ],
+        [0.3, 1.5],
+    ),
 )
-@for_all("alpha", [0.3, 1.5])
 def test_closed_forms_in_the_modes_agree_with_the_affine_map(scheme, average, alpha):
     problem = rs.gaussian(20, 8, noise=0.5, seed=1)
     run = rs.descend(problem, scheme, alpha=alpha, average=average)

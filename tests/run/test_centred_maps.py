@@ -10,7 +10,7 @@ from reshuffle.epoch.moments import drawn as drawn_orders
 from reshuffle.epoch.moments import stationary
 from reshuffle.epoch.moments.stationary import Lyapunov, limit_of
 from reshuffle.run import expected_risk
-from tests.looped import for_all
+from tests.looped import for_all, pairwise
 from tests.problems import case
 
 RECIPES = [{}, {"penalty": 0.3}, {"momentum": 0.4, "penalty": 0.2}]
@@ -28,9 +28,7 @@ def by_centred_maps(run, epochs, given=False):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", RECIPES, ids=repr)
-@pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
-@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize(("recipe", "scheme", "given"), pairwise(RECIPES, SCHEMES, [False, True]), ids=repr)
 def test_the_spread_covers_that_of_all_cuts(monkeypatch, scheme, recipe, given):
     monkeypatch.setattr(drawn_orders, "SHARE", 0.06)
     tiny = case(7, 3, 1, step=0.2)
@@ -43,9 +41,7 @@ def test_the_spread_covers_that_of_all_cuts(monkeypatch, scheme, recipe, given):
     assert (found.error[1:] <= 0.06 * found.spread[1:]).all()
 
 
-@for_all("recipe", [{}, {"momentum": 0.4}])
-@for_all("batches", [2, 4])
-@for_all("step", [0.2, 0.8])
+@for_all("recipe, batches, step", pairwise([{}, {"momentum": 0.4}], [2, 4], [0.2, 0.8]))
 def test_radii_cover_those_of_all_cuts(batches, recipe, step):
     tiny = case(8, 3, 1)
     run = rs.descend(tiny.problem, rs.SampleReshuffling(batches=batches), step, **recipe)

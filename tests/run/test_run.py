@@ -23,9 +23,9 @@ RECIPES = [{}, {"momentum": 0.3}, {"penalty": 0.1}]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", RECIPES, ids=str)
-@pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
-def test_every_run_has_the_same_face(scheme, recipe):
+@pytest.mark.parametrize("place", range(len(SCHEMES)))
+def test_every_run_has_the_same_face(place):
+    scheme, recipe = SCHEMES[place], RECIPES[place % 3]
     run = rs.descend(PROBLEM, scheme, 0.05, rtol=0.1, **recipe)
     assert type(run) is rs.Run
     assert (run.problem, run.scheme, run.step) == (PROBLEM, scheme, 0.05)

@@ -9,7 +9,7 @@ import reshuffle as rs
 from reshuffle.problem import row_space
 from reshuffle.run import critical_steps
 from reshuffle.run.critical_steps import largest_eigenvalue
-from tests.looped import for_all
+from tests.looped import for_all, pairwise
 
 RNG = np.random.default_rng(3)
 
@@ -35,9 +35,7 @@ MATRICES = {
 }
 
 
-@for_all("name", MATRICES)
-@for_all("small", [0, 1000])
-@for_all("equal", [True, False])
+@for_all("name, small, equal", pairwise(list(MATRICES), [0, 1000], [True, False]))
 def test_it_is_that_of_the_decomposition(monkeypatch, name, small, equal):
     monkeypatch.setattr(critical_steps, "_SMALL", small)
     X = MATRICES[name]

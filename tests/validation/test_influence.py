@@ -6,16 +6,21 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from tests.looped import for_all
+from tests.looped import for_all, pairwise
 from tests.validation.enumerated import problem
 
 EPOCHS = [0, 1, 6, 40]
 NEW = np.random.default_rng(5).standard_normal((4, 12))
 
 
-@for_all("recipe", [{}, {"momentum": 0.5}, {"momentum": 0.95}])
-@for_all("scheme", [rs.FullBatch(), rs.RandomReshuffling(batch_size=3), rs.Cyclic(batch_size=4)])
-@for_all("p", [3, 12])
+@for_all(
+    "recipe, scheme, p",
+    pairwise(
+        [{}, {"momentum": 0.5}, {"momentum": 0.95}],
+        [rs.FullBatch(), rs.RandomReshuffling(batch_size=3), rs.Cyclic(batch_size=4)],
+        [3, 12],
+    ),
+)
 def test_thousands_of_epochs_are_an_integral(scheme, recipe, p):
     """The first epochs are followed one by one, but not so many."""
     data, epochs, step = problem(9, p, outputs=2), [7, 30_000], 2e-5

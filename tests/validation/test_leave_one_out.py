@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from tests.looped import for_all
+from tests.looped import for_all, pairwise
 from tests.oracles.every_order import epochs_of_shuffled_samples, in_order
 from tests.problems import close
 from tests.validation.enumerated import problem, residuals
@@ -73,20 +73,22 @@ def test_the_cavity_is_within_its_error_for_any_recipe(scheme, recipe, monkeypat
         assert (found.error < 0.3 * found.mean_square).all()
 
 
-@for_all("recipe", [{"momentum": 0.5}, {"momentum": 0.9, "nesterov": True, "penalty": 0.1}])
 @for_all(
-    "scheme",
-    [
-        rs.FullBatch(),
-        rs.Cyclic(batch_size=4),
-        rs.ShuffleOnce(batches=2),
-        rs.RandomReshuffling(batch_size=4),
-        rs.RandomReshuffling(batch_size=2, drop_last=True),
-        rs.SampleWithReplacement(batch_size=3),
-        rs.WithReplacement(batches=3),
-    ],
+    "recipe, scheme, p",
+    pairwise(
+        [{"momentum": 0.5}, {"momentum": 0.9, "nesterov": True, "penalty": 0.1}],
+        [
+            rs.FullBatch(),
+            rs.Cyclic(batch_size=4),
+            rs.ShuffleOnce(batches=2),
+            rs.RandomReshuffling(batch_size=4),
+            rs.RandomReshuffling(batch_size=2, drop_last=True),
+            rs.SampleWithReplacement(batch_size=3),
+            rs.WithReplacement(batches=3),
+        ],
+        [3, 12],
+    ),
 )
-@for_all("p", [3, 12])
 def test_momentum_is_exact(scheme, recipe, p):
     data, epochs = problem(9, p), [0, 1, 6, 100, math.inf]
     run = rs.descend(data, scheme, step=0.05, start=np.ones(p), **recipe)
@@ -214,9 +216,7 @@ def test_residuals_are_those_of_runs_without_the_row(penalty):
         assert (np.abs(found.residuals[:, row] - known) < error + 1e-4).all()
 
 
-@for_all("size", [1e2, 1e6])
-@for_all("penalty", [0.3, 1.0])
-@for_all("starts", [False, True])
+@for_all("size, penalty, starts", pairwise([1e2, 1e6], [0.3, 1.0], [False, True]))
 def test_two_batches_are_exact_however_columns_are_scaled(size, penalty, starts):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((4, 2)), rng.standard_normal(4)
@@ -241,9 +241,9 @@ def plain_responses():
     return rng.standard_normal((8, 2)), rng.standard_normal(8)
 
 
-@for_all("size", SIZES)
-@for_all("scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=2)])
-@for_all("momentum", [0.0, 0.1])
+@for_all(
+    "size, scheme, momentum", pairwise(SIZES, [rs.FullBatch(), rs.RandomReshuffling(batches=2)], [0.0, 0.1])
+)
 def test_the_standard_error_has_the_unit_of_the_test_error(size, scheme, momentum):
     X, y = plain_responses()
     plain, scaled = (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from tests.looped import for_all
+from tests.looped import for_all, pairwise
 from tests.oracles.extended import Extended
 
 BATCHES = [[0, 1], [2, 3], [4, 5, 6]]
@@ -27,11 +27,9 @@ def features(condition, rng):
     return rng.normal(size=(7, 3)) * condition ** -np.linspace(0, 1, 3)
 
 
-@for_all("condition", [1.0, 1e4, 1e8, 1e12])
-@for_all("recipe", RECIPES)
-@for_all("scheme, orders", SCHEMES)
-def test_all_digits_survive(scheme, orders, recipe, condition):
-    rng = np.random.default_rng(3)
+@for_all("visited, recipe, condition", pairwise(SCHEMES, RECIPES, [1.0, 1e4, 1e8, 1e12]))
+def test_all_digits_survive(visited, recipe, condition):
+    (scheme, orders), rng = visited, np.random.default_rng(3)
     X, y = features(condition, rng), rng.normal(size=7)
     true = Extended(X, y, BATCHES, 0.03, orders=orders, **recipe)
     run = rs.descend(rs.LeastSquares(X, y), scheme, 0.03, **recipe)
