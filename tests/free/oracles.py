@@ -53,6 +53,12 @@ def polynomial_moment(terms, power, cumulants):
     return total
 
 
+def two_batches(ratio=0.5, variance=0.2):
+    """Return the spectrum of x + y - (x y + y x)/2, of which `TwoBatchCurve` is the curve."""
+    x, y = free.variables(*[free.MarchenkoPastur(ratio, variance)] * 2)
+    return free.spectrum(x + y - (x * y + y * x) / 2)
+
+
 class TwoBatchCurve:
     """The rational curve of the two-batch law, for Marchenko-Pastur variables of a ratio and a variance.
 

@@ -59,3 +59,13 @@ def test_the_law_of_a_matrix_of_expressions_composes_and_is_sampled_at_the_size_
     s = free.spectrum(u + z)
     assert s.matrix(40).shape == (40, 40)
     assert s.compare(300).distance < 0.02
+
+
+@pytest.mark.slow
+def test_a_matrix_of_expressions_in_exchangeable_variables():
+    x, y, z = free.variables(*[free.Semicircle(0.5)] * 3)
+    products = x * y + y * x + y * z + z * y + x * z + z * x
+    s = free.spectrum(free.block([[x + y + z, products], [products, -1]]))
+    assert s.compare(300, seed=2).distance < 0.02
+    # The trace of the square, from the diagonal and the corners: E (x + y + z)^2 + 2 E products^2 + 1, over two.
+    assert s.moments(2)[1] == pytest.approx((1.5 + 2 * 6 * 0.5**2 + 1) / 2, rel=1e-9)

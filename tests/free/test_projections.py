@@ -44,10 +44,16 @@ def compared(expression, support, atoms, budget=60.0):
     np.testing.assert_allclose(s.atoms, expected, rtol=0, atol=1e-12)
 
 
-@for_all("ranks", [(0.7, 0.4), (0.9, 0.3), (0.999, 0.3), (1e-4, 0.5), (0.02, 0.5), (0.548, 0.046)])
+@for_all(
+    "ranks", [(0.3, 0.4), (0.7, 0.4), (0.9, 0.3), (0.999, 0.3), (1e-4, 0.5), (0.02, 0.5), (0.548, 0.046)]
+)
 def test_products_of_any_ranks(ranks):
     p, q = free.variables(*map(free.Projection, ranks))
     compared(p * q * p, *product(*ranks))
+    ((low, high),), _ = product(*ranks)
+    t = np.linspace(low, high, 22)[1:-1]
+    exact = np.sqrt((t - low) * (high - t)) / (2 * np.pi * t * (1 - t))
+    np.testing.assert_allclose(free.spectrum(p * q * p).density(t), exact, rtol=1e-9)
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """Spectra against closed forms, exact moments and sampled matrices."""
 
-from functools import lru_cache
-
 import numpy as np
 import pytest
 
@@ -10,19 +8,13 @@ from tests.free import oracles
 from tests.looped import for_all
 
 
-@lru_cache
-def two_batch(ratio, variance):
-    x, y = free.variables(*[free.MarchenkoPastur(ratio, variance)] * 2)
-    return free.spectrum(x + y - (x * y + y * x) / 2)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("ratio", "variance", "edges", "atom"),
     [(0.5, 0.2, (0.09987126, 0.72195051), 0.0), (3.0, 0.1, (0.01079049, 0.82682557), 1 / 3)],
 )
 def test_two_batch_law_against_its_curve(ratio, variance, edges, atom):
-    s = two_batch(ratio, variance)
+    s = oracles.two_batches(ratio, variance)
     t = np.linspace(edges[0] + 1e-3, edges[1] - 1e-3, 120)
     np.testing.assert_allclose(s.density(t), oracles.TwoBatchCurve(ratio, variance).density(t), atol=1e-9)
     np.testing.assert_allclose(s.support[0], edges, atol=1e-8)
@@ -59,17 +51,6 @@ def test_free_sums_with_closed_forms(laws, sum_law):
     t = np.linspace(low, high, 34)[1:-1]
     np.testing.assert_allclose(s.density(t), sum_law.density(t), atol=1e-12, rtol=1e-12)
     np.testing.assert_allclose(s.support[0], (low, high), atol=1e-8)
-
-
-def test_product_of_projections_is_wachter():
-    p, q = free.variables(free.Projection(0.3), free.Projection(0.4))
-    s = free.spectrum(p * q * p)
-    middle, reach = 0.46, np.sqrt(4 * 0.12 * 0.42)
-    np.testing.assert_allclose(s.support[0], (middle - reach, middle + reach), atol=1e-10)
-    assert s.atoms == ((0.0, pytest.approx(0.7, abs=1e-12)),)
-    t = np.linspace(0.02, 0.9, 20)
-    exact = np.sqrt((t - middle + reach) * (middle + reach - t)) / (2 * np.pi * t * (1 - t))
-    np.testing.assert_allclose(s.density(t), exact, rtol=1e-10)
 
 
 @pytest.mark.slow
@@ -128,7 +109,7 @@ def test_several_intervals():
 
 
 def test_shapes_flags_errors_and_representations():
-    s = two_batch(3.0, 0.1)
+    s = oracles.two_batches(3.0, 0.1)
     answer = s.resolve([0.3, 0.0, 5.0])
     assert answer.converged.tolist() == [True, False, True]
     assert np.isnan(answer.value[1])
@@ -200,8 +181,7 @@ def test_laws_agree_with_sampled_matrices(make):
 @for_all("ratio", [0.5, 0.7, 1.2])
 def test_the_density_at_an_end_of_the_support_is_zero(ratio):
     """Two solutions meet there, and one that is only nearly found would count as none."""
-    x, y = free.variables(*[free.MarchenkoPastur(ratio, 0.2)] * 2)
-    s = free.spectrum(x + y - (x * y + y * x) / 2)
+    s = oracles.two_batches(ratio, 0.2)
     ends = np.array(s.support).ravel()
     assert (s.density(ends) < 1e-4).all()
 

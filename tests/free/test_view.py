@@ -6,6 +6,7 @@ from scipy.integrate import trapezoid
 
 from reshuffle import free
 from reshuffle.free import plot as layout
+from tests.free.oracles import two_batches
 from tests.looped import for_all
 
 
@@ -13,7 +14,7 @@ def spectrum_of(expression, *laws):
     return free.spectrum(expression(*free.variables(*laws)))
 
 
-TWO_BATCHES = spectrum_of(lambda x, y: x + y - (x * y + y * x) / 2, *[free.MarchenkoPastur(3.0, 0.1)] * 2)
+TWO_BATCHES = two_batches(3.0, 0.1)
 # Made when asked for: to tell that one may divide takes a spectrum of its own.
 
 

@@ -18,8 +18,11 @@ ONE = np.ones(1)
 @for_all("batches", [1, 2, 3, 4])
 def test_it_is_the_law_that_the_engine_finds_for_the_expanded_polynomial(batches, aspect, alpha):
     z = np.array([0.1 + 0.05j, 0.4 + 0.01j, 0.7 - 0.2j, 2.5])
-    engine = free.spectrum(expression(aspect, alpha, batches)[0])
-    assert BatchLaw(aspect, alpha, batches).cauchy(z) == pytest.approx(engine.cauchy(z), abs=1e-11)
+    engine, law = free.spectrum(expression(aspect, alpha, batches)[0]), BatchLaw(aspect, alpha, batches)
+    assert law.cauchy(z) == pytest.approx(engine.cauchy(z), abs=1e-11)
+    if (aspect, batches) == (0.25, 3):
+        t = np.linspace(*law.support[0], 30)[1:-1]
+        assert law.density(t) == pytest.approx(engine.density(t), abs=1e-9)
 
 
 def test_the_noise_of_three_batches_is_the_engines():

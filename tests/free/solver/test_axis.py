@@ -8,13 +8,8 @@ from tests.free import oracles
 EDGES = (0.09987126, 0.72195051)
 
 
-def two_batch():
-    x, y = free.variables(*[free.MarchenkoPastur(0.5, 0.2)] * 2)
-    return free.spectrum(x + y - (x * y + y * x) / 2)
-
-
 def test_ten_thousand_points_cost_about_as_many_steps_as_four_hundred():
-    few, many = two_batch(), two_batch()
+    few, many = oracles.two_batches(), oracles.two_batches()
     t = np.linspace(EDGES[0] + 1e-3, EDGES[1] - 1e-3, 10_000)
     few.density(t[::25])
     found = many.resolve(t)

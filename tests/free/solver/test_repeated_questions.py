@@ -4,18 +4,13 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from reshuffle import free
 from reshuffle.free.progress import SINGLE_THREAD
 from reshuffle.free.spectrum import Engine
-
-
-def two_batch():
-    x, y = free.variables(*[free.MarchenkoPastur(0.5, 0.2)] * 2)
-    return free.spectrum(x + y - (x * y + y * x) / 2)
+from tests.free.oracles import two_batches
 
 
 def test_a_second_question_solves_nothing_and_shares_nothing(monkeypatch):
-    law, t = two_batch(), np.linspace(0.15, 0.7, 50)
+    law, t = two_batches(), np.linspace(0.15, 0.7, 50)
     first = law.cauchy(t)
     expected = first.copy()
     first[:] = 0.0
@@ -28,10 +23,10 @@ def test_a_second_question_solves_nothing_and_shares_nothing(monkeypatch):
 
 
 def test_points_that_change_in_place_are_other_points():
-    law, t = two_batch(), np.linspace(0.15, 0.7, 5)
+    law, t = two_batches(), np.linspace(0.15, 0.7, 5)
     law.density(t)
     t += 0.01
-    assert law.density(t) == pytest.approx(two_batch().density(t), rel=1e-10)
+    assert law.density(t) == pytest.approx(two_batches().density(t), rel=1e-10)
 
 
 def test_blas_has_one_thread_inside_and_its_own_again_afterwards():
@@ -45,5 +40,5 @@ def test_blas_has_one_thread_inside_and_its_own_again_afterwards():
                 assert threads() == {1}
             assert threads() == {1}
         assert threads() == before
-        two_batch().density(0.3)
+        two_batches().density(0.3)
         assert threads() == before
