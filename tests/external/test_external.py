@@ -22,7 +22,10 @@ def test_published_losses_of_safran_and_shamir(scheme):
     assert abs((means[scheme] / mean).mean() - 1) <= 3 * of_ratio
 
 
-@for_all("scheme, every", [("with_replacement", 5), ("shuffled_once", 37), ("reshuffled", 37)])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("scheme", "every"), [("with_replacement", 5), ("shuffled_once", 37), ("reshuffled", 37)]
+)
 def test_the_library_has_their_law(scheme, every):
     for epochs in safran_shamir.published()[0][::every]:
         loss, error = safran_shamir.loss(scheme, epochs)

@@ -91,7 +91,7 @@ SHUFFLED = {
 }
 
 
-@for_all("name", SHUFFLED)
+@pytest.mark.parametrize("name", SHUFFLED)
 def test_shuffling(name):
     shape, kind, size, recipe = SHUFFLED[name]
     least_squares = problem(*shape, intercept="unpenalized" in recipe)

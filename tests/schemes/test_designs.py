@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import reshuffle as rs
 from reshuffle import schemes
 from reshuffle.cli.options import SCHEMES
-from tests.looped import for_all
 from tests.oracles.every_order import (
     Design,
     Enumeration,
@@ -201,7 +200,7 @@ def epochs_of(design):
     return 2 if len(design.epochs[-1]) <= 90 or len(design.epochs) > 1 else 1
 
 
-@for_all("name", DESIGNS)
+@pytest.mark.parametrize("name", DESIGNS)
 def test_every_answer_is_that_of_all_runs(name):
     design, place = DESIGNS[name], list(DESIGNS).index(name)
     for number, recipe in enumerate(RECIPES.values(), 7 * place):
@@ -294,7 +293,7 @@ def drawn_epochs(scheme, n, runs, epochs):
         yield found
 
 
-@for_all("name", [name for name, design in DESIGNS.items() if not design.averaged])
+@pytest.mark.parametrize("name", [name for name, design in DESIGNS.items() if not design.averaged])
 def test_what_a_scheme_draws_is_what_was_enumerated(name):
     """Every epoch as often as it is likely, by a chi-square of at most five standard deviations."""
     design, runs = DESIGNS[name], 6000
