@@ -241,6 +241,14 @@ def nonnegative(name: str, value: Any) -> float:
     return number
 
 
+def below_one(name: str, value: Any) -> float:
+    """Return a float that is zero or more, and below one."""
+    number = nonnegative(name, value)
+    if number >= 1:
+        raise ArgumentError(name, "be at least 0 and below 1", f"it is {value!r}")
+    return number
+
+
 def positive(name: str, value: Any, meaning: str = "") -> float:
     """Return a finite float above zero, or say what it means."""
     number = _real_number(value)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._display import Displayed, html_table
+from reshuffle.errors import ArgumentError
 from reshuffle.grid.metrics import Answer, evaluate
 from reshuffle.problem import checked_problem
 from reshuffle.problem.least_squares import LeastSquares
@@ -179,7 +180,7 @@ class SchemeComparison(Displayed):
             return len(flat) - 1
         places = np.flatnonzero(flat == epoch)
         if not len(places):
-            raise ValueError(f"epoch must be one of {flat.tolist()}, those compared, but it is {epoch!r}.")
+            raise ArgumentError("epoch", f"be one of {flat.tolist()}, those compared", f"it is {epoch!r}")
         return int(places[0])
 
     def _shares(self, place: int) -> list[str]:
@@ -269,9 +270,8 @@ def compare_schemes(
     visits = {name: base.fitted(problem, scheme)[1].steps(problem.n) for name, scheme in named.items()}
     when, wants_thresholds = _arrays.epochs(epochs), _arrays.flag("thresholds", thresholds)
     if not when.size:
-        raise ValueError(
-            "epochs must hold at least one epoch after which schemes are compared, but it is empty."
-        )
+        allowed = "hold at least one epoch after which schemes are compared"
+        raise ArgumentError("epochs", allowed, "it is empty")
     descent = partial(
         descend, problem,
         start=start, penalty=penalty, momentum=momentum, rtol=rtol, budget=budget, seed=seed,
@@ -328,13 +328,11 @@ def _named(given: Mapping[str, Scheme] | Iterable[Scheme]) -> dict[str, Scheme]:
             named[name] = scheme
     named = {name: scheme for name, scheme in named.items() if scheme != FullBatch()}
     if not named:
-        raise ValueError("schemes must hold at least one scheme other than FullBatch(), but there is none.")
+        raise ArgumentError("schemes", "hold at least one scheme other than FullBatch()", "there is none")
     wrong = [name for name in named if not isinstance(name, str) or name == _FULL]
     if wrong:
-        raise ValueError(
-            f"schemes must have names that are words other than {_FULL!r}, which is there anyway, "
-            f"but one is {wrong[0]!r}."
-        )
+        allowed = f"have names that are words other than {_FULL!r}, which is there anyway"
+        raise ArgumentError("schemes", allowed, f"one is {wrong[0]!r}")
     return named
 
 

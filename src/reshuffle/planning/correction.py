@@ -149,24 +149,12 @@ def corrected(
 
 @dataclass(frozen=True, eq=False)
 class Correction:
-    """Correction of the leave-one-out estimate of a recipe that was chosen among many.
+    """Correction of the leave-one-out estimate of a recipe that was chosen among many."""
 
-    Attributes
-    ----------
-    factor : float
-        The test error to expect over the estimate of the recipe that was chosen.
-    half_width : float
-        Of the 95% interval, in the logarithm of the test error.
-    kurtosis : float
-        Of the left-out residuals: 3 if they are normal.
-    median_absolute_error : float
-        The median of |y_i - x_i'b|, rows and outputs together.
-    """
-
-    factor: float
-    half_width: float
-    kurtosis: float
-    median_absolute_error: float
+    factor: float  # the test error to expect over the estimate of the recipe that was chosen
+    half_width: float  # of the 95% interval, in the logarithm of the test error
+    kurtosis: float  # of the left-out residuals: 3 if they are normal
+    median_absolute_error: float  # the median of |y_i - x_i'b|, rows and outputs together
 
     @classmethod
     def of(cls, curve: LeftOutCurve, recipes: Recipes, scaled: bool) -> "Correction":

@@ -15,7 +15,7 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._display import Displayed, Table, plain
 from reshuffle._uncertainty import ErrorKind, significant
-from reshuffle.errors import UnsupportedError
+from reshuffle.errors import ArgumentError, UnsupportedError
 from reshuffle.grid.metrics import Answer, ask
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run import Run, descend
@@ -378,14 +378,12 @@ def explain(
     )
     when = _nearest_epoch(run, fit) if epochs is None else run.recipe.epochs(epochs)
     if np.ndim(when):
-        raise ValueError(f"epochs must be a single number of epochs, but its shape is {np.shape(when)}.")
+        raise ArgumentError("epochs", "be a single number of epochs", f"its shape is {np.shape(when)}")
     when = float(when)
     here, least = run.iterate(when), minimum_norm(problem, run.start)
     if not np.isfinite(here).all():
-        raise ValueError(
-            f"epochs must be so few that the mean iterate is a number, but after {when:g} it has grown without "
-            "bound: the run diverges."
-        )
+        allowed = "be so few that the mean iterate is a number"
+        raise ArgumentError("epochs", allowed, f"after {when:g} it has grown without bound: the run diverges")
     full_batch = _full_batch_limit(run) if run.recipe.penalty else least
     end = run.iterate(math.inf) if run.converges else full_batch
     vectors = {"unconverged": here - end, "batching": end - full_batch}
@@ -441,10 +439,9 @@ def _run(X: ArrayLike, y: ArrayLike, recipe: Any) -> Run:
             given = LeastSquares(X, y, sample_weight=run.problem.sample_weight)
         same = run.problem.X.shape == given.X.shape and np.array_equal(run.problem.X, given.X)
         if not (same and np.array_equal(run.problem.y, given.y)):
-            raise ValueError(
-                f"recipe must be a run on the X and y that are given, but it is one on others, {run.problem!r}; "
-                "pass run.problem.X and run.problem.y, or the arguments of descend as a dict."
-            )
+            allowed = "be a run on the X and y that are given"
+            hint = "pass run.problem.X and run.problem.y, or the arguments of descend as a dict"
+            raise ArgumentError("recipe", allowed, f"it is one on others, {run.problem!r}", hint)
     else:
         raise TypeError(
             "recipe must be a Run, or a dict of arguments of rs.descend such as "

@@ -26,6 +26,7 @@ import scipy.linalg
 from reshuffle._arrays import AnyArray, FloatArray, IntArray
 from reshuffle._linalg import eigenvalue, norms
 from reshuffle._progress import track
+from reshuffle.errors import ArgumentError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Scheme, Shuffle
 from reshuffle.validation import contour
@@ -47,23 +48,12 @@ _NEAREST = 0.99
 
 @dataclass(frozen=True, eq=False)
 class RowSpectrum:
-    """The rows of a problem in the eigenvectors of W.
-
-    Attributes
-    ----------
-    problem : LeastSquares
-    values : (r,)
-        l, the eigenvalues of W that are not zero.
-    vectors : (r, r)
-        In the coordinates of the row space.
-    centred : bool
-        True if the mean over rows was subtracted from features and responses.
-    """
+    """The rows of a problem in the eigenvectors of W."""
 
     problem: LeastSquares
-    values: FloatArray
-    vectors: FloatArray
-    centred: bool = False
+    values: FloatArray  # (r,): l, the eigenvalues of W that are not zero
+    vectors: FloatArray  # (r, r), in the coordinates of the row space
+    centred: bool = False  # True if the mean over rows was subtracted from features and responses
 
     @classmethod
     def of(cls, problem: LeastSquares, centred: bool = False) -> "RowSpectrum":
@@ -134,18 +124,11 @@ class RowSpectrum:
 
 @dataclass(frozen=True, eq=False)
 class LeftOutCurve:
-    """The E_i on one curve, for all steps, visits and penalties up to given ones.
-
-    Attributes
-    ----------
-    spectrum : RowSpectrum
-    nodes, weights : (N,)
-        m and dm / (2 pi i), in the upper half plane.
-    """
+    """The E_i on one curve, for all steps, visits and penalties up to given ones."""
 
     spectrum: RowSpectrum
-    nodes: AnyArray
-    weights: AnyArray
+    nodes: AnyArray  # (N,): m, in the upper half plane
+    weights: AnyArray  # (N,): dm / (2 pi i)
 
     @classmethod
     def around(cls, spectrum: RowSpectrum, step: float, longest: float, penalty: float) -> "LeftOutCurve":
@@ -318,7 +301,7 @@ def auto_steps(problem: LeastSquares, schemes: Sequence[Scheme], count: int = _C
     array([0.004 , 0.0566, 0.8   ])
     """
     if not problem.rank:
-        raise ValueError("X must not be zero in all its entries, but it is; give steps yourself.")
+        raise ArgumentError("X", "not be zero in all its entries", "it is", "give steps yourself")
     spectrum = RowSpectrum.of(problem)
     safe = [spectrum.safe_step(scheme) for scheme in schemes]
     return np.geomspace(_LOWEST * min(safe), _HIGHEST * max(safe), count)

@@ -14,7 +14,7 @@ from reshuffle._arrays import FloatArray
 from reshuffle._budget import A_SECOND
 from reshuffle._display import Displayed, Table, plain
 from reshuffle._uncertainty import factor, significant
-from reshuffle.errors import UnsupportedError
+from reshuffle.errors import ArgumentError, UnsupportedError
 from reshuffle.grid import single_runs
 from reshuffle.grid.metrics import REFUSALS
 from reshuffle.run import Run, critical_step
@@ -250,7 +250,7 @@ def match(
             f"match has no answer for {run!r}, which changes with the epoch; it needs a constant step."
         )
     if not run.converges:
-        raise ValueError(f"run must converge to be matched, but {run!r} diverges; try a smaller step.")
+        raise ArgumentError("run", "converge to be matched", f"{run!r} diverges", "try a smaller step")
     changed = _changed(run, batch_size, scheme)
     trajectory = _Trajectory.of(run, _ascending(epochs))
     other, recipe = _with_scheme(run, changed), run.recipe
@@ -384,9 +384,8 @@ def _ascending(epochs: ArrayLike) -> FloatArray:
         when = np.geomspace(1.0, float(last), min(last, _EPOCHS)).round()
     when = np.unique(when)
     if not when.size or when[0] == 0:
-        raise ValueError(
-            "epochs must hold at least one epoch, and none before the first step, but there is 0 or none."
-        )
+        allowed = "hold at least one epoch, and none before the first step"
+        raise ArgumentError("epochs", allowed, "there is 0 or none")
     return when
 
 

@@ -14,6 +14,7 @@ from reshuffle import _arrays
 from reshuffle._arrays import AnyArray, FloatArray
 from reshuffle._display import Displayed, Table, plain
 from reshuffle._uncertainty import factor, plus_minus, significant
+from reshuffle.errors import ArgumentError
 from reshuffle.grid import single_runs
 from reshuffle.grid.metrics import REFUSALS
 from reshuffle.planning import programs
@@ -398,19 +399,10 @@ class Plan(Displayed):
         return np.asarray(self.mean_squares[place] + self.spreads[place])
 
     def check_on(self, X: ArrayLike, y: ArrayLike, *, seed: int = 0) -> HoldoutCheck:
-        """Test error of the best recipe on held-out rows, and the one that was predicted.
+        """Test error of the best recipe on new rows X (m, p) with responses y, and the one that was predicted.
 
-        Parameters
-        ----------
-        X : (m, p)
-            Rows that were not planned with. They are centred and scaled as those were.
-        y : (m,) or (m, t)
-        seed : int
-            Of the order in which the single run that is trained visits its rows.
-
-        Returns
-        -------
-        HoldoutCheck
+        They are centred and scaled as those were that were planned with. `seed` is that of the order in which the
+        single run that is trained visits its rows.
 
         >>> import reshuffle as rs
         >>> problem = rs.gaussian(300, 10, noise=1.0, seed=0)
@@ -449,13 +441,9 @@ class Plan(Displayed):
     def to_torch(self, reading: str = "", *, loss: str = "squares") -> str:
         """A program in torch that trains the best recipe once; afterwards `predict(X)` is there.
 
-        Parameters
-        ----------
-        reading : str
-            Lines that make X and y, as pandas tables. Without them the program takes X and y as they are given.
-        loss : "squares" or "cross_entropy"
-            What is planned for is squared loss. For K classes, the same recipe carries over to cross-entropy with K
-            times the learning rate, and is stopped by the loss of a tenth of the rows.
+        The lines `reading` make X and y, as pandas tables; without them the program takes these as they are given.
+        What is planned for is the loss "squares". For K classes, the same recipe carries over to "cross_entropy"
+        with K times the learning rate, and is stopped by the loss of a tenth of the rows.
         """
         if _arrays.choice("loss", loss, ("squares", "cross_entropy")) == "cross_entropy":
             return programs.cross_entropy_program(self, reading)
@@ -464,10 +452,7 @@ class Plan(Displayed):
     def to_sklearn(self, reading: str = "") -> str:
         """A program that fits the mean of all such trainings, without training, as a scikit-learn estimator.
 
-        Parameters
-        ----------
-        reading : str
-            Lines that make X and y. Without them the program takes X and y as they are given.
+        The lines `reading` make X and y; without them the program takes these as they are given.
         """
         return programs.scikit_learn_program(self, reading)
 
@@ -837,9 +822,7 @@ def _sizes(given: ArrayLike | None, n: int) -> FloatArray:
         return np.array([*(size for size in _BATCH_SIZES if size < n), n], dtype=np.float64)
     values = _arrays.any_array("batch_sizes", given)
     if values.ndim != 1 or not values.size:
-        raise ValueError(
-            f"batch_sizes must be a list of whole numbers, such as [16, 64], but it is {given!r}."
-        )
+        raise ArgumentError("batch_sizes", "be a list of whole numbers, such as [16, 64]", f"it is {given!r}")
     # As in torch's DataLoader, a batch larger than the data holds all of them.
     sizes = [min(_arrays.whole_number("batch_sizes", size, 1), n) for size in values.tolist()]
     return np.unique(np.array(sizes, dtype=np.float64))
@@ -849,7 +832,7 @@ def _numbers(name: str, given: ArrayLike, allowed: str, above: float, below: flo
     values = np.atleast_1d(_arrays.real_array(name, given, advice="give numbers"))
     wrong = (values <= above) | (values >= below) | ((above < 0) & (values < 0))
     if values.ndim != 1 or not values.size or wrong.any():
-        raise ValueError(f"{name} must be a list of numbers {allowed}, but it is {given!r}.")
+        raise ArgumentError(name, f"be a list of numbers {allowed}", f"it is {given!r}")
     return np.unique(values)
 
 
@@ -857,25 +840,19 @@ def _require_something_to_learn(X: FloatArray, y: FloatArray, intercept: bool) -
     for name, columns in (("X", X), ("y", y)):
         largest = max(float(columns.max(initial=0.0)), -float(columns.min(initial=0.0)))
         if largest > _LARGEST:
-            raise ValueError(
-                f"{name} must have entries of at most {_LARGEST:g}, so that sums of their squares are numbers, "
-                f"but one is {largest:.3g}; rescale {name}."
-            )
+            allowed = f"have entries of at most {_LARGEST:g}, so that sums of their squares are numbers"
+            raise ArgumentError(name, allowed, f"one is {largest:.3g}", f"rescale {name}")
     if len(X) < 3:
-        raise ValueError(
-            f"X must have at least 3 rows to leave one out and learn from the others, but it has {len(X)}."
-        )
+        allowed = "have at least 3 rows to leave one out and learn from the others"
+        raise ArgumentError("X", allowed, f"it has {len(X)}")
     constant = np.atleast_1d(np.ptp(y, axis=0) == 0)
     if constant.any():
         which = "y" if y.ndim == 1 else f"y[:, {int(np.argmax(constant))}]"
         value = float(np.atleast_2d(y.T)[int(np.argmax(constant)), 0])
-        raise ValueError(
-            f"{which} must not be the same for all rows, but it is {value:g} everywhere: nothing is to be learned; "
-            "check that it is the right column, or drop it."
-        )
+        allowed, hint = "not be the same for all rows", "check that it is the right column, or drop it"
+        raise ArgumentError(which, allowed, f"it is {value:g} everywhere: nothing is to be learned", hint)
     if intercept and not np.ptp(X, axis=0).any():
-        raise ValueError(
-            "X must have a column that is not constant, but all of them are; check the features."
-        )
+        allowed = "have a column that is not constant"
+        raise ArgumentError("X", allowed, "all of them are", "check the features")
     if not X.any():
-        raise ValueError("X must have an entry that is not zero, but all of them are; check the features.")
+        raise ArgumentError("X", "have an entry that is not zero", "all of them are", "check the features")

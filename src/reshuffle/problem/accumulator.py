@@ -12,21 +12,18 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
-from reshuffle._arrays import (
-    AnyArray,
-    FloatArray,
-    IntArray,
-    checked_responses,
-    checked_weights,
-    columns,
-    weighted,
-)
+from reshuffle._arrays import AnyArray, FloatArray, IntArray
+from reshuffle.errors import ArgumentError
 from reshuffle.problem.batches import BatchFactors
 from reshuffle.problem.least_squares import CovarianceLike, LeastSquares
 from reshuffle.problem.row_space import CompressedRows
 
 _FORMAT = "reshuffle accumulator 1"
 _NAMES = ("format", "batches", "weighted", "X", "y", "counts", "offsets", "sizes")
+
+_UNREADABLE = (OSError, zipfile.BadZipFile, KeyError, ValueError, EOFError, TypeError, AttributeError)
+_SHOWN = 8
+"""Batches whose rows are counted where an accumulator is printed."""
 
 
 def _wrong(found: dict[str, AnyArray]) -> str:
@@ -50,10 +47,6 @@ def _wrong(found: dict[str, AnyArray]) -> str:
     if not all(np.isfinite(part).all() for part in (X, y, sizes)):
         return "not all of its entries are finite"
     return ""
-
-
-_SHOWN = 8
-"""Batches whose rows are counted where an accumulator is printed."""
 
 
 class Accumulator:
@@ -126,16 +119,10 @@ class Accumulator:
         *,
         sample_weight: ArrayLike | None = None,
     ) -> "Accumulator":
-        """Add rows to a batch, and return self.
+        """Add rows X (m, p) with responses y (m,) or (m, t) to a batch, and return self.
 
-        Parameters
-        ----------
-        X : (m, p)
-        y : (m,) or (m, t)
-        batch : int or (m,)
-            The number of their batch, from 0, or one number per row. Need not be given if there is one batch.
-        sample_weight : (m,), optional
-            As in LeastSquares; for all rows or for none.
+        `batch` is its number, from 0, or one number per row (m,); it need not be given if there is one batch.
+        `sample_weight` (m,) is as in LeastSquares, for all rows or for none.
 
         >>> Accumulator(batches=2).add([[1.0], [2.0]], [1.0, 3.0], batch=2)
         Traceback (most recent call last):
@@ -143,18 +130,18 @@ class Accumulator:
         reshuffle.errors.ArgumentError: batch must be a whole number between 0 and 1, but it is 2.
         """
         features = _arrays.matrix("X", X)
-        responses = checked_responses(y, len(features))
+        responses = _arrays.checked_responses(y, len(features))
         labels = self._labels(batch, len(features))
         outputs = None if responses.ndim == 1 else responses.shape[1]
         if self._factors is not None:
             self._require_like(features.shape[1], outputs, sample_weight is not None)
         if sample_weight is not None:
-            weights = checked_weights(sample_weight, len(features))
-            features, responses = weighted(features, responses, weights)
+            weights = _arrays.checked_weights(sample_weight, len(features))
+            features, responses = _arrays.weighted(features, responses, weights)
         if self._factors is None:
             self._factors = BatchFactors(self.batches, features.shape[1], outputs or 1)
             self._is_weighted, self._outputs = sample_weight is not None, outputs
-        self._factors.add_labelled(features, columns(responses), labels)
+        self._factors.add_labelled(features, _arrays.columns(responses), labels)
         return self
 
     def _labels(self, batch: Any, rows: int) -> IntArray:
@@ -168,30 +155,25 @@ class Accumulator:
             number = 0 if batch is None else batch
             return np.full(rows, _arrays.whole_number("batch", number, 0, self.batches - 1))
         if labels.shape != (rows,) or labels.dtype.kind not in "iu":
-            raise ValueError(
-                f"batch must be a whole number or one per row, of shape ({rows},), but its shape is {labels.shape} "
-                f"and its dtype {labels.dtype}."
-            )
+            allowed = f"be a whole number or one per row, of shape ({rows},)"
+            raise ArgumentError("batch", allowed, f"its shape is {labels.shape} and its dtype {labels.dtype}")
         wrong = (labels < 0) | (labels >= self.batches)
         if wrong.any():
             row = int(np.argmax(wrong))
-            raise ValueError(
-                f"batch must hold whole numbers between 0 and {self.batches - 1}, but batch[{row}] is "
-                f"{labels[row]}."
-            )
+            allowed = f"hold whole numbers between 0 and {self.batches - 1}"
+            raise ArgumentError("batch", allowed, f"batch[{row}] is {labels[row]}")
         return labels.astype(np.intp)
 
     def _require_like(self, p: int, outputs: int | None, is_weighted: bool) -> None:
         """Refuse pieces that are of another problem."""
         if p != self.p:
-            raise ValueError(f"X must have {self.p} columns, as the rows before, but it has {p}.")
+            raise ArgumentError("X", f"have {self.p} columns, as the rows before", f"it has {p}")
         if outputs != self.outputs:
-            raise ValueError(f"y must be {_shape(self.outputs)}, as before, but it is {_shape(outputs)}.")
+            raise ArgumentError("y", f"be {_shape(self.outputs)}, as before", f"it is {_shape(outputs)}")
         if is_weighted != self._is_weighted:
             before = "with" if self._is_weighted else "without"
-            raise ValueError(
-                f"sample_weight must be given for all rows or for none, but rows were added {before} before."
-            )
+            allowed = "be given for all rows or for none"
+            raise ArgumentError("sample_weight", allowed, f"rows were added {before} before")
 
     def merge(self, other: "Accumulator") -> "Accumulator":
         """Add what another accumulator has, batch by batch, and return self; the other one is left as it is.
@@ -203,9 +185,8 @@ class Accumulator:
         if not isinstance(other, Accumulator):
             raise TypeError(f"other must be an Accumulator, but it is a {type(other).__name__}.")
         if other.batches != self.batches:
-            raise ValueError(
-                f"other must have {self.batches} batches as this one, but it has {other.batches}."
-            )
+            allowed = f"have {self.batches} batches as this one"
+            raise ArgumentError("other", allowed, f"it has {other.batches}")
         if other._factors is None:
             return self
         if self._factors is None:
@@ -249,33 +230,23 @@ class Accumulator:
             wrong = _wrong(found)
         except (FileNotFoundError, IsADirectoryError, PermissionError):
             raise
-        except (
-            OSError,
-            zipfile.BadZipFile,
-            KeyError,
-            ValueError,
-            EOFError,
-            TypeError,
-            AttributeError,
-        ) as error:
+        except _UNREADABLE as error:
             wrong = str(error)
         if wrong:
-            raise ValueError(
-                f"path must be a whole file that Accumulator.save has written, but {os.fspath(path)!r} is not: "
-                f"{wrong.rstrip('.')}."
-            )
+            allowed = "be a whole file that Accumulator.save has written"
+            raise ArgumentError("path", allowed, f"{os.fspath(path)!r} is not: {wrong.rstrip('.')}")
         X, y, counts, offsets, sizes = (found[name] for name in _NAMES[3:])
         made = cls(int(found["batches"]))
         if X.size:
             made._is_weighted, made._outputs = bool(found["weighted"]), None if y.ndim == 1 else y.shape[1]
             made._factors = BatchFactors(made.batches, X.shape[1], made.outputs or 1)
             counts, offsets = counts.astype(np.int64), offsets.astype(np.intp)
-            made._factors.merge(CompressedRows(X, columns(y), counts, offsets, sizes))
+            made._factors.merge(CompressedRows(X, _arrays.columns(y), counts, offsets, sizes))
         return made
 
     def _kept(self) -> CompressedRows:
         if self._factors is None:
-            raise ValueError("there must be rows, but none were added: call add(X, y) first.")
+            raise ArgumentError("there", "be rows", "none were added: call add(X, y) first")
         return self._factors.compressed()
 
     def problem(
@@ -296,10 +267,8 @@ class Accumulator:
         kept = self._kept()
         empty = np.flatnonzero(self.counts == 0)
         if len(empty):
-            raise ValueError(
-                f"every batch must have a row, but batch {empty[0]} of {self.batches} has none; add rows to it, or "
-                "make an accumulator with fewer batches."
-            )
+            allowed, hint = "have a row", "add rows to it, or make an accumulator with fewer batches"
+            raise ArgumentError("every batch", allowed, f"batch {empty[0]} of {self.batches} has none", hint)
         return LeastSquares.of_compressed(kept, self.outputs, self._is_weighted, beta_star, covariance, noise)
 
     def coef(self) -> FloatArray:

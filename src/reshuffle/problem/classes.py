@@ -16,13 +16,6 @@ _ROUNDING = 1e-9
 class Classes:
     """Classes of rows, learned by squared loss as numbers.
 
-    Attributes
-    ----------
-    names : (K,)
-        The labels, sorted.
-    numbers : (n,)
-        The place of the label of each row among them.
-
     >>> made = Classes.of(["cat", "dog", "cat"])
     >>> made.names.tolist(), made.targets.tolist(), made.decide(np.array([-0.2, 0.3])).tolist()
     (['cat', 'dog'], [-1.0, 1.0, -1.0], ['cat', 'dog'])
@@ -30,8 +23,8 @@ class Classes:
     [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
     """
 
-    names: AnyArray
-    numbers: IntArray
+    names: AnyArray  # (K,): the labels, sorted
+    numbers: IntArray  # (n,): the place of the label of each row among them
 
     @classmethod
     def of(cls, labels: Any) -> "Classes":

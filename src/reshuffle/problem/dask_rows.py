@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from reshuffle._arrays import AnyArray, FloatArray, IntArray, checked_responses, columns, real_array
+from reshuffle.errors import ArgumentError
 from reshuffle.problem.batches import BatchFactors, RowGroups
 from reshuffle.problem.sources import Prepare, RowSource, Stream, is_dask, response_columns
 
@@ -51,7 +52,7 @@ def opened(X: Any, y: Any) -> tuple[DaskRows, RowSource]:
         rest = [name for name in names if name not in chosen]
         return features.chosen(rest), features.chosen(y if isinstance(y, str) else chosen)
     if isinstance(y, str):
-        raise ValueError(f"y must name a column of X, but a Dask array has no names, and y is {y!r}.")
+        raise ArgumentError("y", "name a column of X", f"a Dask array has no names, and y is {y!r}")
     if not is_dask(y):
         array = np.asarray(y)
         given = checked_responses(y, len(array) if array.ndim else 1)
@@ -68,10 +69,8 @@ def opened(X: Any, y: Any) -> tuple[DaskRows, RowSource]:
             ", ".join(map(str, lengths[:5])) + (", ..." if len(lengths) > 5 else "")
             for lengths in (features.lengths, responses.lengths)
         ]
-        raise ValueError(
-            f"y must be cut into blocks as X is, of {cuts[0]} rows, but its blocks have {cuts[1]}; repartition "
-            "one of them."
-        )
+        allowed = f"be cut into blocks as X is, of {cuts[0]} rows"
+        raise ArgumentError("y", allowed, f"its blocks have {cuts[1]}", "repartition one of them")
     return features, responses
 
 
@@ -94,7 +93,7 @@ def _blocks(name: str, value: Any) -> DaskRows:
     columns, names = None, None
     if _is_array(value):
         if value.ndim not in (1, 2):
-            raise ValueError(f"{name} must be of one or two dimensions, but its shape is {value.shape}.")
+            raise ArgumentError(name, "be of one or two dimensions", f"its shape is {value.shape}")
         rows = value.rechunk({1: -1}) if value.ndim == 2 else value
         blocks, lengths = rows.to_delayed().ravel().tolist(), list(rows.chunks[0])
         columns = int(value.shape[1]) if value.ndim == 2 else None
@@ -159,10 +158,8 @@ class DaskStream(Stream):
             X = real_array("X", block, first_row=start)
             y = columns(real_array("y", responses, first_row=start))
             if len(X) != len(y) or X.shape[1] != p:
-                raise ValueError(
-                    f"X and y must have blocks of the same rows, but from row {start} on their shapes are "
-                    f"{X.shape} and {y.shape}."
-                )
+                given = f"from row {start} on their shapes are {X.shape} and {y.shape}"
+                raise ArgumentError("X and y", "have blocks of the same rows", given)
             return work(start, *prepare(X, y, weights), labels)
 
         self.passes += 1

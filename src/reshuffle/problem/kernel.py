@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
+from reshuffle.errors import ArgumentError
 from reshuffle.problem.row_space import Reduction, RowSpace, scale_of
 
 _SKEW = 1e-8
@@ -39,15 +40,12 @@ class KernelFeatures:
         given = _arrays.any_array("K", K)
         square = _arrays.matrix("K", K)
         if square.shape[0] != square.shape[1]:
-            raise ValueError(
-                f"K must be square, a row and a column per sample, but its shape is {square.shape}."
-            )
+            allowed = "be square, a row and a column per sample"
+            raise ArgumentError("K", allowed, f"its shape is {square.shape}")
         skew, size = float(np.abs(square - square.T).max()), float(np.abs(square).max())
         if skew > _SKEW * size:
-            raise ValueError(
-                f"K must be symmetric, but it differs from its transpose by up to {skew:.3g}; try (K + K.T) / 2 "
-                "if that is rounding."
-            )
+            found = f"it differs from its transpose by up to {skew:.3g}"
+            raise ArgumentError("K", "be symmetric", found, "try (K + K.T) / 2 if that is rounding")
         symmetric = (square + square.T) / 2
         # Kernels in float32 have the rounding of that.
         eps = float(np.finfo(given.dtype if given.dtype == np.float32 else np.float64).eps)
@@ -55,10 +53,9 @@ class KernelFeatures:
         values, vectors = scipy.linalg.eigh(symmetric, driver="evd", overwrite_a=True, check_finite=False)
         unit = len(values) * eps * max(float(values[-1]), 0.0)
         if values[0] < -_SLACK * unit or values[-1] <= 0:
-            raise ValueError(
-                f"K must be positive semidefinite and not zero, but its eigenvalues lie between "
-                f"{values[0]:.6g} and {values[-1]:.6g}; check that it is a kernel, K[i, j] = k(x_i, x_j)."
-            )
+            allowed = "be positive semidefinite and not zero"
+            found = f"its eigenvalues lie between {values[0]:.6g} and {values[-1]:.6g}"
+            raise ArgumentError("K", allowed, found, "check that it is a kernel, K[i, j] = k(x_i, x_j)")
         kept = slice(None, -int((values > _ROUNDING * unit).sum()) - 1, -1)
         self._roots = np.sqrt(values[kept])
         self._vectors = np.ascontiguousarray(vectors[:, kept])
@@ -68,9 +65,8 @@ class KernelFeatures:
         """The features (m, r) of new points, of which K_new (m, n) holds the kernel with the old ones."""
         K_new, n = _arrays.matrix("K_new", K_new), len(self._vectors)
         if K_new.shape[1] != n:
-            raise ValueError(
-                f"K_new must have shape (new points, {n}), a column per row of K, but its shape is {K_new.shape}."
-            )
+            allowed = f"have shape (new points, {n}), a column per row of K"
+            raise ArgumentError("K_new", allowed, f"its shape is {K_new.shape}")
         return np.asarray((K_new @ self._vectors) / self._roots)
 
     def weights(self, parameters: FloatArray) -> FloatArray:
@@ -104,5 +100,5 @@ def named(
         return between, None
     fresh = _arrays.matrix("X_new", X_new)
     if fresh.shape[1] != rows.shape[1]:
-        raise ValueError(f"X_new must have {rows.shape[1]} columns, as X has, but it has {fresh.shape[1]}.")
+        raise ArgumentError("X_new", f"have {rows.shape[1]} columns, as X has", f"it has {fresh.shape[1]}")
     return between, pairwise_kernels(fresh, rows, metric=kernel, **parameters)

@@ -13,18 +13,9 @@ from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator
 
 from reshuffle import _arrays
-from reshuffle._arrays import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    checked_columns,
-    checked_responses,
-    checked_weights,
-    columns,
-    weighted,
-)
+from reshuffle._arrays import BoolArray, FloatArray, IntArray
 from reshuffle._linalg import few_threads, thin_qr
-from reshuffle.errors import MissingTruthError
+from reshuffle.errors import ArgumentError, MissingTruthError
 from reshuffle.problem import kernel, row_space
 from reshuffle.problem.batches import RowGroups
 from reshuffle.problem.kernel import KernelFeatures
@@ -109,20 +100,19 @@ def checked_covariance(value: CovarianceLike, p: int) -> Covariance:
     >>> checked_covariance([1.0, -4.0], p=2)
     Traceback (most recent call last):
     ...
-    ValueError: covariance must be positive semidefinite, but its diagonal holds -4.0.
+    reshuffle.errors.ArgumentError: covariance must be positive semidefinite, but its diagonal holds -4.0.
     """
     if value is None:
         return Covariance(p, 1.0)
     if isinstance(value, LinearOperator):
         if value.shape != (p, p):
-            raise ValueError(
-                f"covariance must map R^{p} to itself for p = {p} features, but its shape is {value.shape}."
-            )
+            allowed = f"map R^{p} to itself for p = {p} features"
+            raise ArgumentError("covariance", allowed, f"its shape is {value.shape}")
         # Evidence of symmetry and definiteness, not proof.
         probes = np.random.default_rng(0).standard_normal((p, _PROBES))
         image = np.asarray(value @ probes, dtype=np.float64)
         if not np.isfinite(image).all():
-            raise ValueError("covariance must map finite vectors to finite vectors, but it does not.")
+            raise ArgumentError("covariance", "map finite vectors to finite vectors", "it does not")
         _arrays.semidefinite("covariance", probes.T @ image)
         return Covariance(p, value)
     array = _arrays.real_array("covariance", value)
@@ -130,15 +120,12 @@ def checked_covariance(value: CovarianceLike, p: int) -> Covariance:
     if array.ndim == 0:
         return Covariance(p, _arrays.nonnegative("covariance", float(array)))
     if array.shape not in ((p,), (p, p)):
-        raise ValueError(
-            f"covariance must be a number, of shape ({p},) or of shape ({p}, {p}) for p = {p} features, "
-            f"but its shape is {array.shape}."
-        )
+        allowed = f"be a number, of shape ({p},) or of shape ({p}, {p}) for p = {p} features"
+        raise ArgumentError("covariance", allowed, f"its shape is {array.shape}")
     if array.ndim == 1:
         if array.min() < 0:
-            raise ValueError(
-                f"covariance must be positive semidefinite, but its diagonal holds {float(array.min())}."
-            )
+            allowed = "be positive semidefinite"
+            raise ArgumentError("covariance", allowed, f"its diagonal holds {float(array.min())}")
         return Covariance(p, array)
     return Covariance(p, _arrays.semidefinite("covariance", array))
 
@@ -221,11 +208,11 @@ class LeastSquares:
         if found is not None:
             X, y = found.X, found.y
         features = _arrays.matrix("X", X)
-        responses, self.is_weighted = checked_responses(y, len(features)), sample_weight is not None
+        responses, self.is_weighted = _arrays.checked_responses(y, len(features)), sample_weight is not None
         if sample_weight is not None:
-            self.sample_weight = checked_weights(sample_weight, len(features))
-            features, responses = weighted(features, responses, self.sample_weight)
-        self._compressed, self.n = CompressedRows(features, columns(responses)), len(features)
+            self.sample_weight = _arrays.checked_weights(sample_weight, len(features))
+            features, responses = _arrays.weighted(features, responses, self.sample_weight)
+        self._compressed, self.n = CompressedRows(features, _arrays.columns(responses)), len(features)
         outputs = None if responses.ndim == 1 else responses.shape[1]
         self._pose(features.shape[1], outputs, beta_star, covariance, noise)
 
@@ -257,7 +244,7 @@ class LeastSquares:
         self.p, self.outputs, self.covariance = p, outputs, checked_covariance(covariance, p)
         if beta_star is not None:
             meaning = "one entry per column of X"
-            self.beta_star = checked_columns("beta_star", beta_star, p, outputs, meaning)
+            self.beta_star = _arrays.checked_columns("beta_star", beta_star, p, outputs, meaning)
         if noise is not None and (outputs is None or np.ndim(_arrays.any_array("noise", noise)) == 0):
             number = _arrays.nonnegative("noise", noise)
             self.noise = number if outputs is None else np.full(outputs, number)
@@ -265,7 +252,7 @@ class LeastSquares:
             levels = _arrays.vector("noise", noise, outputs, "one entry per output")
             if levels.min() < 0:
                 worst = int(levels.argmin())
-                raise ValueError(f"noise must be finite numbers >= 0, but noise[{worst}] is {levels[worst]}.")
+                raise ArgumentError("noise", "be finite numbers >= 0", f"noise[{worst}] is {levels[worst]}")
             self.noise = levels
 
     def _copy(self, rows: CompressedRows, **changes: Any) -> "LeastSquares":
@@ -558,8 +545,10 @@ def checked_start(value: ArrayLike | None, problem: LeastSquares) -> FloatArray:
     if value is None:
         return np.zeros(problem.p if outputs is None else (problem.p, outputs))
     shared = outputs is None or np.ndim(_arrays.any_array("start", value)) == 1
-    start = checked_columns("start", value, problem.p, None if shared else outputs, "one entry per parameter")
-    return start if start.ndim == 2 or outputs is None else np.repeat(columns(start), outputs, axis=1)
+    start = _arrays.checked_columns(
+        "start", value, problem.p, None if shared else outputs, "one entry per parameter"
+    )
+    return start if start.ndim == 2 or outputs is None else np.repeat(_arrays.columns(start), outputs, axis=1)
 
 
 def checked_new_rows(value: ArrayLike | None, problem: LeastSquares) -> FloatArray:
@@ -574,7 +563,7 @@ def checked_new_rows(value: ArrayLike | None, problem: LeastSquares) -> FloatArr
         return problem.new_rows
     rows = _arrays.matrix("X_new", value)
     if rows.shape[1] != p:
-        raise ValueError(f"X_new must have {p} columns, one per parameter, but its shape is {rows.shape}.")
+        raise ArgumentError("X_new", f"have {p} columns, one per parameter", f"its shape is {rows.shape}")
     return rows
 
 

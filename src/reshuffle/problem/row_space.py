@@ -23,7 +23,7 @@ from scipy.linalg import lapack
 
 from reshuffle._arrays import BoolArray, FloatArray, IntArray
 from reshuffle._linalg import few_threads, norms, thin_qr
-from reshuffle.errors import UnsupportedError
+from reshuffle.errors import ArgumentError, UnsupportedError
 
 _EPS = float(np.finfo(np.float64).eps)
 _UNREACHED = 1e-12
@@ -52,24 +52,15 @@ def needs_rows(purpose: str, n: int) -> UnsupportedError:
 
 @dataclass(frozen=True, eq=False)
 class CompressedRows:
-    """Rows X (k, p) with responses y (k, t): those of the data, or fewer that represent them.
-
-    Attributes
-    ----------
-    X, y
-    counts : (B,), optional
-        The rows that each batch has in the data, where others represent them; None for the rows of the data.
-    offsets : (B + 1,), optional
-        Batch b is X[offsets[b]:offsets[b + 1]].
-    sizes : (p,), optional
-        The largest absolute entry of each column of the data.
-    """
+    """Rows X (k, p) with responses y (k, t): those of the data, or fewer that represent them."""
 
     X: FloatArray
     y: FloatArray
-    counts: IntArray | None = None
-    offsets: IntArray | None = None
-    sizes: FloatArray | None = None
+    counts: IntArray | None = (
+        None  # (B,): rows of each batch in the data; None if these are the rows themselves
+    )
+    offsets: IntArray | None = None  # (B + 1,): batch b is X[offsets[b]:offsets[b + 1]]
+    sizes: FloatArray | None = None  # (p,): the largest absolute entry of each column of the data
 
     @property
     def n(self) -> int:
@@ -401,10 +392,8 @@ def _require_one_scale(X: FloatArray, rank: int, n: int) -> None:
     parts = [slice(start, start + height) for start in range(0, len(tall), height)]
     across = np.max([np.abs(tall[part]).max(axis=0) for part in parts], axis=0)
     along = np.concatenate([np.abs(tall[part]).max(axis=1) for part in parts])
-    across_rows, along_rows = (
-        np.where(across > 0, across, 1.0),
-        np.where(along > 0, along, 1.0)[:, np.newaxis],
-    )
+    across_rows = np.where(across > 0, across, 1.0)
+    along_rows = np.where(along > 0, along, 1.0)[:, np.newaxis]
     checks = [("column", across, across_rows, max(len(tall), n)), ("row", along, along_rows, len(tall))]
     for kind, sizes, divisors, size in checks[: 2 if n == len(X) else 1]:
         factor = BatchFactor(tall.shape[1], 0)
@@ -447,11 +436,9 @@ def extended_space(
     values = scipy.linalg.svdvals(part / np.where(sizes > 0, sizes, 1.0), check_finite=False)
     rank = int((values > max(part.shape) * _EPS * values[0]).sum())
     if rank < len(columns):
-        raise ValueError(
-            f"unpenalized must name columns that are linearly independent over the rows that are visited, but "
-            f"{columns.tolist()} have rank {rank}: nothing would act on some combination of them; "
-            "leave fewer columns unpenalized."
-        )
+        allowed = "name columns that are linearly independent over the rows that are visited"
+        given = f"{columns.tolist()} have rank {rank}: nothing would act on some combination of them"
+        raise ArgumentError("unpenalized", allowed, given, "leave fewer columns unpenalized")
     others = X[:, penalized]
     inner = reduce(others, y, scale, kept.n).space
     r = len(columns) + inner.dimension

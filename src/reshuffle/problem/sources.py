@@ -13,17 +13,9 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from reshuffle import _arrays
-from reshuffle._arrays import (
-    AnyArray,
-    FloatArray,
-    checked_responses,
-    checked_weights,
-    columns,
-    real_array,
-    weighted,
-)
+from reshuffle._arrays import AnyArray, FloatArray
 from reshuffle._progress import track
-from reshuffle.errors import BudgetError
+from reshuffle.errors import ArgumentError, BudgetError
 from reshuffle.problem.batches import BatchFactors, RowGroups
 from reshuffle.problem.row_space import CompressedRows
 from reshuffle.problem.standardizer import Moments, Standardizer
@@ -101,10 +93,8 @@ def _array_files(name: str, paths: Sequence[Path]) -> RowSource:
     shapes = [_mapped(name, path).shape for path in paths]
     for path, shape in zip(paths, shapes, strict=True):
         if len(shape) not in (1, 2) or shape[1:] != shapes[0][1:]:
-            raise ValueError(
-                f"{name} must be files whose arrays have the same columns, but {paths[0].name} has shape "
-                f"{shapes[0]} and {path.name} has {shape}."
-            )
+            given = f"{paths[0].name} has shape {shapes[0]} and {path.name} has {shape}"
+            raise ArgumentError(name, "be files whose arrays have the same columns", given)
 
     def chunks(height: int) -> Iterator[AnyArray]:
         for path in paths:
@@ -117,10 +107,8 @@ def _mapped(name: str, path: Path) -> AnyArray:
     try:
         mapped: AnyArray = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise ValueError(
-            f"{name} must be files of numbers in numpy's format npy, but {path.name} cannot be read: "
-            f"{str(error).rstrip('.')}."
-        ) from None
+        allowed = "be files of numbers in numpy's format npy"
+        raise ArgumentError(name, allowed, f"{path.name} cannot be read: {str(error).rstrip('.')}") from None
     return mapped
 
 
@@ -163,7 +151,7 @@ def response_columns(y: Any, names: Sequence[str]) -> list[str] | None:
     >>> response_columns("cost", ["rooms", "price"])
     Traceback (most recent call last):
     ...
-    ValueError: y must name a column of X, but 'cost' is none of them: 'rooms', 'price'.
+    reshuffle.errors.ArgumentError: y must name a column of X, but 'cost' is none of them: 'rooms', 'price'.
     """
     chosen = [y] if isinstance(y, str) else y
     if not (isinstance(chosen, list | tuple) and chosen and all(isinstance(each, str) for each in chosen)):
@@ -171,13 +159,13 @@ def response_columns(y: Any, names: Sequence[str]) -> list[str] | None:
     missing = [name for name in chosen if name not in names]
     if missing:
         shown = ", ".join(map(repr, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
-        raise ValueError(f"y must name a column of X, but {missing[0]!r} is none of them: {shown}.")
+        raise ArgumentError("y", "name a column of X", f"{missing[0]!r} is none of them: {shown}")
     return list(chosen)
 
 
 def _as_weighted(X: FloatArray, y: FloatArray, weights: FloatArray | None) -> Pair:
     """Rows multiplied by the roots of their weights, if they have any."""
-    return (X, y) if weights is None else weighted(X, y, weights)
+    return (X, y) if weights is None else _arrays.weighted(X, y, weights)
 
 
 class Stream:
@@ -225,13 +213,11 @@ class Stream:
             while len(waiting) < len(chunk):
                 following = next(responses, None)
                 if following is None:
-                    raise ValueError("y must keep as many rows as it had, but it has become shorter since.")
+                    raise ArgumentError("y", "keep as many rows as it had", "it has become shorter since")
                 waiting = np.concatenate([waiting, following]) if len(waiting) else following
             rows = slice(start, start + len(chunk))
-            X, y = (
-                real_array("X", chunk, first_row=start),
-                columns(real_array("y", waiting[: len(chunk)], first_row=start)),
-            )
+            X = _arrays.real_array("X", chunk, first_row=start)
+            y = _arrays.columns(_arrays.real_array("y", waiting[: len(chunk)], first_row=start))
             start, waiting = rows.stop, waiting[len(chunk) :]
             weights = None if self.weights is None else self.weights[rows]
             yield rows.start, *(prepare or self._prepare)(X, y, weights)
@@ -305,19 +291,18 @@ def opened(X: Any, y: Any, sample_weight: Any, in_memory: bool | None = None) ->
         return None
     features, responses = made
     if features.columns is None:
-        raise ValueError(f"X must be two-dimensional, (rows, columns), but its shape is ({features.rows},).")
+        raise ArgumentError("X", "be two-dimensional, (rows, columns)", f"its shape is ({features.rows},)")
     if not (features.rows and features.columns):
-        raise ValueError(
-            f"X must have at least one row and one column, but its shape is ({features.rows}, {features.columns})."
-        )
+        allowed = "have at least one row and one column"
+        raise ArgumentError("X", allowed, f"its shape is ({features.rows}, {features.columns})")
     if responses.columns == 0:
-        raise ValueError("y must have at least one column, but it has none.")
+        raise ArgumentError("y", "have at least one column", "it has none")
     if responses.rows != features.rows:
-        raise ValueError(f"y must have one row per row of X, {features.rows}, but it has {responses.rows}.")
+        raise ArgumentError("y", f"have one row per row of X, {features.rows}", f"it has {responses.rows}")
     if in_memory or (not is_dask(X) and features.bytes + responses.bytes <= most):
         X, y = (np.concatenate(list(source.chunks())) for source in made)
-        return FewRows(real_array("X", X), real_array("y", y), features.names)
-    weights = None if sample_weight is None else checked_weights(sample_weight, features.rows)
+        return FewRows(_arrays.real_array("X", X), _arrays.real_array("y", y), features.names)
+    weights = None if sample_weight is None else _arrays.checked_weights(sample_weight, features.rows)
     if is_dask(X):
         from reshuffle.problem import dask_rows
 
@@ -371,14 +356,13 @@ def _file_or_dataset(name: str, value: Any) -> Any:
     paths = [path]
     if not (path.is_file() and path.suffix in (".npy", ".parquet")):
         if not path.is_dir():
-            raise ValueError(f"{name} must be an array, or {_KINDS}, but there is none at {str(path)!r}.")
+            raise ArgumentError(name, f"be an array, or {_KINDS}", f"there is none at {str(path)!r}")
         paths = sorted(each for each in path.iterdir() if each.suffix in (".npy", ".parquet"))
     kinds = {each.suffix for each in paths}
     if len(kinds) != 1:
         which = "holds both" if kinds else "holds none"
-        raise ValueError(
-            f"{name} must be {_KINDS}, all of one kind, but {str(path)!r} {which} of .npy and .parquet files."
-        )
+        allowed = f"be {_KINDS}, all of one kind"
+        raise ArgumentError(name, allowed, f"{str(path)!r} {which} of .npy and .parquet files")
     if kinds == {".npy"}:
         return _array_files(name, paths)
     try:
@@ -391,10 +375,8 @@ def _file_or_dataset(name: str, value: Any) -> Any:
 def _responses(y: Any) -> RowSource:
     """Responses for rows whose columns have no names."""
     if isinstance(y, str | os.PathLike) and not Path(y).exists():
-        raise ValueError(
-            f"y must be an array, or {_KINDS}, since the columns of X have no names, but there is none at "
-            f"{str(y)!r}."
-        )
+        allowed = f"be an array, or {_KINDS}, since the columns of X have no names"
+        raise ArgumentError("y", allowed, f"there is none at {str(y)!r}")
     y = _file_or_dataset("y", y)
     if _is_dataset(y):
         y = _table_rows("y", y, list(y.schema.names))
@@ -406,4 +388,4 @@ def _responses(y: Any) -> RowSource:
     if is_dask(y):
         raise TypeError("y must not be a Dask collection where X is none; try y.compute(), or a Dask X.")
     array = np.asarray(y)
-    return array_rows(checked_responses(y, len(array) if array.ndim else 1))
+    return array_rows(_arrays.checked_responses(y, len(array) if array.ndim else 1))

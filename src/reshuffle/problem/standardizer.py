@@ -60,18 +60,6 @@ class Moments:
 class Standardizer:
     """Affine map of rows and responses: (X - mean) / scale and y - response_mean.
 
-    Attributes
-    ----------
-    mean : (p,)
-        Weighted means of the columns; zero if they are not centred.
-    scale : (p,)
-        Weighted standard deviations; one for constant columns, or if columns are not scaled.
-    response_mean : float or (t,)
-    constant : (p,) of bool
-        Columns that are constant up to rounding: exactly zero once they are centred.
-    remainder : (p,)
-        The part of the mean that `mean` is too coarse for.
-
     >>> rows, responses = np.array([[1.0, 5.0], [3.0, 5.0]]), np.array([0.0, 4.0])
     >>> made = Standardizer.of(rows, responses)
     >>> made.rows(rows).tolist(), made.responses(responses).tolist(), made.constant.tolist()
@@ -80,11 +68,11 @@ class Standardizer:
     (array([2., 0.]), np.float64(-2.0))
     """
 
-    mean: FloatArray
-    scale: FloatArray
-    response_mean: Any
-    constant: BoolArray
-    remainder: FloatArray | float = 0.0
+    mean: FloatArray  # (p,): weighted means of the columns; zero if they are not centred
+    scale: FloatArray  # (p,): weighted deviations; one for constant columns, or if columns are not scaled
+    response_mean: Any  # number or (t,)
+    constant: BoolArray  # (p,): columns that are constant up to rounding, exactly zero once they are centred
+    remainder: FloatArray | float = 0.0  # (p,): the part of the mean that `mean` is too coarse for
 
     @classmethod
     def of(

@@ -9,6 +9,7 @@ from scipy.special import erf
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
+from reshuffle.errors import ArgumentError
 from reshuffle.problem.least_squares import CovarianceLike, LeastSquares, checked_covariance
 
 _ACTIVATIONS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
@@ -73,9 +74,8 @@ def _applied(activation: Any, hidden: FloatArray) -> FloatArray:
         )
     made = _arrays.real_array("activation(X W)", activation(hidden))
     if made.shape != hidden.shape:
-        raise ValueError(
-            f"activation must keep the shape of what it is given, {hidden.shape}, but it returned {made.shape}."
-        )
+        allowed = f"keep the shape of what it is given, {hidden.shape}"
+        raise ArgumentError("activation", allowed, f"it returned {made.shape}")
     return made
 
 

@@ -95,7 +95,7 @@ class EMA(Average):
     per: str = "epoch"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "decay", _below_one("decay", self.decay))
+        object.__setattr__(self, "decay", _arrays.below_one("decay", self.decay))
         _arrays.choice("per", self.per, COUNTED)
 
 
@@ -124,13 +124,6 @@ class TailAverage(Average):
     def __post_init__(self) -> None:
         object.__setattr__(self, "start", _arrays.whole_number("start", self.start, 0))
         _arrays.choice("per", self.per, COUNTED)
-
-
-def _below_one(name: str, value: Any) -> float:
-    number = _arrays.nonnegative(name, value)
-    if number >= 1:
-        raise ArgumentError(name, "be at least 0 and below 1", f"it is {value!r}")
-    return number
 
 
 @dataclass(frozen=True)
@@ -326,15 +319,12 @@ class Recipe:
         when = _arrays.epochs(epochs)
         first, last = float(when.min(initial=np.inf)), float(when.max(initial=0.0))
         if first < self.earliest:
-            raise ValueError(
-                f"epochs must be at least {self.earliest} for {self.average!r}, which averages nothing before, but "
-                f"one is {first:g}; try a smaller start, or later epochs."
-            )
+            allowed = f"be at least {self.earliest} for {self.average!r}, which averages nothing before"
+            given = f"one is {first:g}"
+            raise ArgumentError("epochs", allowed, given, "try a smaller start, or later epochs")
         if last > self.ends:
-            raise ValueError(
-                f"epochs must be at most {self.ends:g}, where the last stage ends, but one is {last:g}; "
-                "give more stages, or None for the epochs of the last one."
-            )
+            given, hint = f"one is {last:g}", "give more stages, or None for the epochs of the last one"
+            raise ArgumentError("epochs", f"be at most {self.ends:g}, where the last stage ends", given, hint)
         if self.has_limit:
             return when
         if last > self.horizon:
@@ -342,15 +332,12 @@ class Recipe:
             if isinstance(self.schedule, StepSchedule) and self.goes_by_visits:
                 per_epoch = " through the stages" if self.stages else f", {self.visits} per epoch"
                 of_visits = f" of {self.schedule.length:g} visits{per_epoch}"
-            raise ValueError(
-                f"epochs must be at most {self.horizon:g}, the length of the step schedule{of_visits}, "
-                f"but one is {last:g}; give a longer list, or a function of the epoch."
-            )
+            allowed = f"be at most {self.horizon:g}, the length of the step schedule{of_visits}"
+            given = f"one is {last:g}"
+            raise ArgumentError("epochs", allowed, given, "give a longer list, or a function of the epoch")
         if math.isinf(last):
-            raise ValueError(
-                "epochs must be finite under a step schedule, which has no limit, but one is inf; "
-                "give a constant step to ask for limits."
-            )
+            allowed = "be finite under a step schedule, which has no limit"
+            raise ArgumentError("epochs", allowed, "one is inf", "give a constant step to ask for limits")
         return when
 
     def __repr__(self) -> str:
@@ -387,12 +374,11 @@ def checked(
         )
     given = _arrays.any_array("unpenalized", unpenalized)
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-        raise ValueError(
-            f"unpenalized must be a list of column numbers, such as [0], but it is {unpenalized!r}."
-        )
+        allowed = "be a list of column numbers, such as [0]"
+        raise ArgumentError("unpenalized", allowed, f"it is {unpenalized!r}")
     columns = [_arrays.whole_number("unpenalized", number, -p, p - 1) % p for number in given.tolist()]
     if len(set(columns)) < len(columns):
-        raise ValueError(f"unpenalized must name a column once, but it is {given.tolist()}.")
+        raise ArgumentError("unpenalized", "name a column once", f"it is {given.tolist()}")
     penalty = _arrays.nonnegative("penalty", penalty)
     if p and len(columns) == p:
         penalty = 0.0
@@ -402,24 +388,21 @@ def checked(
     made = Recipe(
         schedule=schedule,
         penalty=penalty,
-        momentum=_below_one("momentum", momentum),
+        momentum=_arrays.below_one("momentum", momentum),
         divisor=1 if alpha is None else steps_per_epoch,
         nesterov=_arrays.flag("nesterov", nesterov),
         visits=steps_per_epoch,
         unpenalized=tuple(sorted(columns)) if penalty else (),
     )
     if made.nesterov and made.momentum == 0:
-        raise ValueError(
-            f"momentum must be above 0 with nesterov=True, which looks ahead by it, but it is {momentum!r}; "
-            "try momentum=0.9, or nesterov=False."
-        )
+        allowed = "be above 0 with nesterov=True, which looks ahead by it"
+        raise ArgumentError("momentum", allowed, f"it is {momentum!r}", "try momentum=0.9, or nesterov=False")
     if average is None:
         return made
     if not isinstance(average, Average):
         raise TypeError(f"average must be EMA(decay) or TailAverage(start), but it is {average!r}.")
     if average.earliest > made.horizon:
-        raise ValueError(
-            f"average must start before the step schedule ends, after {made.horizon:g} epochs, but it is "
-            f"{average!r}; try a smaller start, or a longer schedule."
-        )
+        allowed = f"start before the step schedule ends, after {made.horizon:g} epochs"
+        found = f"it is {average!r}"
+        raise ArgumentError("average", allowed, found, "try a smaller start, or a longer schedule")
     return replace(made, average=average)

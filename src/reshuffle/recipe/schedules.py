@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypeAlias, cast
 from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
+from reshuffle.errors import ArgumentError
 
 __all__ = [
     "ConstantWarmup",
@@ -117,21 +118,21 @@ def checked_steps(name: str, value: Any, per: str) -> Steps:
         )
     if steps.min() < 0:
         place = int(steps.argmin())
-        raise ValueError(f"{name} must hold numbers >= 0, but {name}[{place}] is {steps[place]}.")
+        raise ArgumentError(name, "hold numbers >= 0", f"{name}[{place}] is {steps[place]}")
     return tuple(steps.tolist())
 
 
 def _share(name: str, value: Any, most: float = 1.0) -> float:
     number = _arrays.nonnegative(name, value)
     if number > most:
-        raise ValueError(f"{name} must be between 0 and {most:g}, but it is {value!r}.")
+        raise ArgumentError(name, f"be between 0 and {most:g}", f"it is {value!r}")
     return number
 
 
 def _factor(name: str, value: Any) -> float:
     number = _arrays.positive(name, value)
     if number > 1:
-        raise ValueError(f"{name} must be above 0 and at most 1, but it is {value!r}.")
+        raise ArgumentError(name, "be above 0 and at most 1", f"it is {value!r}")
     return number
 
 
@@ -330,10 +331,8 @@ class WarmupStableDecay(ReadySchedule):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.warmup + self.decay > self.total:
-            raise ValueError(
-                f"warmup and decay must fit into total, but warmup is {self.warmup}, decay is {self.decay} and "
-                f"total is {self.total}."
-            )
+            given = f"warmup is {self.warmup}, decay is {self.decay} and total is {self.total}"
+            raise ArgumentError("warmup and decay", "fit into total", given)
 
     def __call__(self, count: int) -> float:
         if count < self.warmup:
@@ -422,19 +421,15 @@ class Joined(StepSchedule):
                 f"schedules must be a list of schedules, such as StepDecay(...), but it is {parts!r}."
             )
         if len({part.per for part in parts}) > 1:
-            raise ValueError(f"schedules must be all per epoch or all per visit, but they are {parts!r}.")
+            raise ArgumentError("schedules", "be all per epoch or all per visit", f"they are {parts!r}")
         starts = tuple(_arrays.whole_number(f"at[{place}]", start, 1) for place, start in enumerate(self.at))
         if len(starts) != len(parts) - 1 or list(starts) != sorted(set(starts)):
-            raise ValueError(
-                f"at must hold {len(parts) - 1} ascending whole numbers, one per schedule but the first, "
-                f"but it is {list(starts)}."
-            )
+            allowed = f"hold {len(parts) - 1} ascending whole numbers, one per schedule but the first"
+            raise ArgumentError("at", allowed, f"it is {list(starts)}")
         for part, begin, end in zip(parts, (0, *starts), starts, strict=False):
             if part.length < end - begin:
-                raise ValueError(
-                    f"schedules must last until the next one begins, but {part!r} has {part.length:g} steps "
-                    f"between {begin} and {end}."
-                )
+                given = f"{part!r} has {part.length:g} steps between {begin} and {end}"
+                raise ArgumentError("schedules", "last until the next one begins", given)
         object.__setattr__(self, "schedules", parts)
         object.__setattr__(self, "at", starts)
 

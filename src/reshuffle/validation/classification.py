@@ -18,6 +18,7 @@ from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray, columns
 from reshuffle._budget import A_SECOND, require_affordable
 from reshuffle._display import Displayed
 from reshuffle._uncertainty import ErrorKind, plus_minus, significant, with_largest_error
+from reshuffle.errors import ArgumentError
 from reshuffle.problem.classes import one_hot
 from reshuffle.simulation import simulated_states
 
@@ -170,10 +171,9 @@ def classification(run: "Run", left_out: "LeaveOneOut") -> Classification:
 def _simulated(run: "Run", scores: _Scores, when: FloatArray, places: IntArray) -> AnyArray:
     """Decisions (2, epochs, runs, rows) of simulated runs: as many as tell the accuracy well enough."""
     if not np.isfinite(when).all():
-        raise ValueError(
-            "epochs must be finite for the accuracy of single runs, which are simulated, but one is inf; ask for "
-            "leave_one_out(...).accuracy_of_mean, or for many epochs."
-        )
+        rule = "be finite for the accuracy of single runs, which are simulated"
+        advice = "ask for leave_one_out(...).accuracy_of_mean, or for many epochs"
+        raise ArgumentError("epochs", rule, "one is inf", advice)
     problem, budget, seed = run.problem, max(run.accuracy.budget, A_SECOND), run.accuracy.seed
     each = 4.0 * max(float(when[-1]), 1.0) * problem.X.size * (problem.outputs or 1)
     hint = ("leave_one_out(...).accuracy_of_mean", "fewer epochs", "a larger {budget}")

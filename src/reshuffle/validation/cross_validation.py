@@ -12,7 +12,7 @@ from reshuffle._arrays import FloatArray, IntArray, columns
 from reshuffle._display import Displayed
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind, significant, weakest, with_error, with_largest_error
-from reshuffle.errors import BudgetError
+from reshuffle.errors import ArgumentError, BudgetError
 from reshuffle.problem.least_squares import LeastSquares
 
 if TYPE_CHECKING:
@@ -152,12 +152,12 @@ def _checked(folds: Folds, run: "Run") -> list[tuple[IntArray, IntArray]]:
         return [(np.setdiff1d(np.arange(n), test), test) for test in tests]
     cuts = [(row_numbers("folds", train, n), row_numbers("folds", test, n)) for train, test in folds]
     if not cuts:
-        raise ValueError("folds must hold at least one pair (train, test), but there is none.")
+        raise ArgumentError("folds", "hold at least one pair (train, test)", "there is none")
     everything = np.concatenate([test for _, test in cuts])
     if len(np.unique(everything)) < len(everything):
-        raise ValueError("folds must predict no row twice, but some are in two of them; try leave_one_out.")
+        raise ArgumentError("folds", "predict no row twice", "some are in two of them", "try leave_one_out")
     if any(len(np.intersect1d(train, test)) for train, test in cuts):
-        raise ValueError("folds must be predicted by other rows, but some are in both parts of a fold.")
+        raise ArgumentError("folds", "be predicted by other rows", "some are in both parts of a fold")
     return cuts
 
 
@@ -165,7 +165,7 @@ def row_numbers(name: str, value: ArrayLike, n: int) -> IntArray:
     """Return `value` if it holds numbers of n rows, at least one."""
     numbers = _arrays.any_array(name, value)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not len(numbers):
-        raise ValueError(f"{name} must hold at least one row number, such as [0, 1], but one is {value!r}.")
+        raise ArgumentError(name, "hold at least one row number, such as [0, 1]", f"one is {value!r}")
     for number in (int(numbers.min()), int(numbers.max())):
         _arrays.whole_number(name, number, 0, n - 1)
     return numbers.astype(np.intp)

@@ -265,11 +265,8 @@ def prediction_interval(
     """
     problem, when = run.problem, run.recipe.epochs(epochs)
     problem.require_rows("prediction_interval")
-    features, coverage, n = (
-        checked_new_rows(X_new, problem),
-        _arrays.positive("coverage", coverage),
-        problem.n,
-    )
+    features, n = checked_new_rows(X_new, problem), problem.n
+    coverage = _arrays.positive("coverage", coverage)
     if coverage >= 1:
         raise ArgumentError("coverage", "be between 0 and 1, such as 0.9", f"it is {coverage:g}")
     left_out = LeftOutParameters(run, when, np.arange(n), "prediction_interval")

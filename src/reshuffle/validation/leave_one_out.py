@@ -19,7 +19,7 @@ from reshuffle._linalg import few_threads
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind, weakest
 from reshuffle.epoch.averaging.lattice import Walk
-from reshuffle.errors import BudgetError
+from reshuffle.errors import ArgumentError, BudgetError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Shuffle, Unit, rows_of
 from reshuffle.validation import row_updates, shuffled_samples
@@ -212,7 +212,7 @@ class RowsLeftOut:
         """Leave out some rows, all by default."""
         chosen = np.arange(self._problem.n) if rows is None else row_numbers("rows", rows, self._problem.n)
         if len(np.unique(chosen)) < len(chosen):
-            raise ValueError("rows must name a row once, but some are there twice.")
+            raise ArgumentError("rows", "name a row once", "some are there twice")
         lost = self.run.has_diverged(epochs)
         # At the start nothing has to be computed.
         found = self._answer(np.where(lost, 0.0, epochs), chosen)
