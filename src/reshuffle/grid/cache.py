@@ -34,12 +34,7 @@ class UnknownContentError(TypeError):
 class Cache:
     """A folder of answers.
 
-    Attributes
-    ----------
-    found : int
-        Number of answers that were taken from it.
-    distrusted : int
-        Number of files that were damaged, or not what their name says.
+    `found` counts those that were taken from it, `distrusted` files that were damaged, or not what their name says.
     """
 
     def __init__(self, folder: Any):

@@ -71,11 +71,8 @@ def _order_effect(
     if fixed is None:
         sizes = run.scheme.sizes(n)
         share = float(((n - sizes) / (sizes * max(n - 1, 1))).mean())
-        W, force, scaled = (
-            rows.T @ rows / n,
-            rows.T @ missing / n,
-            rows * np.square(rows).sum(axis=1)[:, None],
-        )
+        W, force = rows.T @ rows / n, rows.T @ missing / n
+        scaled = rows * np.square(rows).sum(axis=1)[:, None]
         noise, push = share * (scaled.T @ rows / n - W @ W), share * (scaled.T @ missing / n - W @ force)
     else:
         parts = [(rows[some], missing[some], len(some)) for some in fixed]
@@ -85,11 +82,8 @@ def _order_effect(
         push = sum(gram @ forced for gram, forced in grams) / visits - W @ force
     values, vectors = scipy.linalg.eigh(W, check_finite=False)
     rates = values.clip(min=0.0) + penalty
-    noise, push, force = (
-        step / 2 * vectors.T @ noise @ vectors,
-        step / 2 * vectors.T @ push,
-        vectors.T @ force,
-    )
+    noise, push = step / 2 * vectors.T @ noise @ vectors, step / 2 * vectors.T @ push
+    force = vectors.T @ force
     seen, effects = rows @ vectors, []
     apart = np.subtract.outer(rates, rates)
     is_close = np.abs(apart) <= _CLOSE * rates.max()

@@ -8,7 +8,8 @@ few drawn orders and answered with infinity: nobody waits for the digits of such
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +20,7 @@ from reshuffle._budget import A_SECOND, duration, warnings_of
 from reshuffle._linalg import norm
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind, plus_minus, significant, weakest
-from reshuffle.errors import AccuracyWarning, BudgetError
+from reshuffle.errors import AccuracyWarning, ArgumentError, BudgetError
 from reshuffle.grid import mean_step, single_runs
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run import Run, critical_step, descend
@@ -27,6 +28,7 @@ from reshuffle.run.critical_steps import Rate
 from reshuffle.schemes import FullBatch
 from reshuffle.schemes.base import Shuffle
 from reshuffle.simulation import simulate, single_run
+from reshuffle.validation.leave_one_out import LeaveOneOut
 
 REFUSALS = (ValueError, TypeError, ArithmeticError, BudgetError, MemoryError)
 """Exceptions that refuse an answer; all others are bugs and are not caught."""
@@ -45,28 +47,13 @@ _SQUARE, _STEP, _EPOCHS = "(unit of y)^2", "(unit of X)^-2", ("epochs",)
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """A number or an array, its error, and the reason where it is not known.
+    """A number or an array, its error, and the reason where it is not known."""
 
-    Attributes
-    ----------
-    value : array
-        nan where there is no answer, inf where it grows without bound.
-    error : array
-        Of the same shape, in the sense of `error_kind`.
-    error_kind : str
-    reason : str
-        Why there is no answer, or a warning about its accuracy; empty if there is nothing to say.
-    refusal : Exception, optional
-        The exception that refused an answer.
-    warnings : tuple of AccuracyWarning
-        What was said about the accuracy.
-    """
-
-    value: FloatArray
-    error: FloatArray = field(default_factory=lambda: np.zeros(()))
+    value: FloatArray  # nan where there is no answer, inf where it grows without bound
+    error: FloatArray = field(default_factory=lambda: np.zeros(()))  # of the same shape
     error_kind: ErrorKind = "exact"
-    reason: str = ""
-    refusal: Exception | None = None
+    reason: str = ""  # why there is no answer, or a warning about its accuracy
+    refusal: Exception | None = None  # the exception that refused an answer
     warnings: tuple[AccuracyWarning, ...] = ()
 
     @property
@@ -106,25 +93,20 @@ def ask(question: Callable[[], tuple[ArrayLike, ArrayLike, ErrorKind]]) -> Answe
 
 @dataclass(frozen=True)
 class Quantity:
-    """One array among the answers to a metric.
-
-    Attributes
-    ----------
-    name, label, unit : str
-    dims : tuple of str
-        Its axes: "epochs", "parameter".
-    per_output : bool
-        True if it has one more axis where y has several outputs.
-    has_error : bool
-        True if it comes with an error, which has no axis "parameter".
-    """
+    """One array among the answers to a metric."""
 
     name: str
     label: str
+    value: str = "value"  # the attribute of an answer that holds it
+    error: str = ""  # that of its error, which has no axis "parameter"; empty if there is none
     unit: str = _SQUARE
-    dims: tuple[str, ...] = _EPOCHS
-    per_output: bool = True
-    has_error: bool = False
+    dims: tuple[str, ...] = _EPOCHS  # its axes: "epochs", "parameter"
+    per_output: bool = True  # True if it has one more axis where y has several outputs
+
+    @property
+    def has_error(self) -> bool:
+        """True if it comes with an error."""
+        return bool(self.error)
 
     def axes(self, problem: LeastSquares) -> tuple[str, ...]:
         """The names of its axes."""
@@ -139,40 +121,23 @@ class Quantity:
         return tuple(length for name in self.axes(problem) for length in lengths[name])
 
 
-Found: TypeAlias = tuple[ErrorKind, Mapping[str, Any]]
-"""The kind of the errors, and by the name of each quantity its value, or a pair of its value and its error."""
-
-
 @dataclass(frozen=True)
 class Metric:
     """A question to a run.
 
-    Attributes
-    ----------
-    name : str
-    quantities : tuple of Quantity
-        The first is the one that is ranked and drawn.
-    ask : callable
-        run, epochs (k,) -> `Found`.
-    needs_truth : bool
-        True if it needs beta_star and the noise level.
-    uses_mean_map : bool
-        True if it follows from the mean map of an epoch, which runs with other steps may share.
-    depends_on_step : bool
-    diverged : callable, optional
-        rate per epoch, its error -> `Found`, without epochs, of a run that diverges.
-    operations : callable, optional
-        run, epochs -> the price, where it is known beforehand.
+    `ask` takes a run and epochs (k,) to an answer with the attributes of the quantities and `error_kind`; by
+    default it is the run's method with the name of the metric. `diverged` takes the rate per epoch of a run that
+    diverges, and its error, to the value of each quantity by its name, or a pair of its value and its error.
     """
 
     name: str
-    quantities: tuple[Quantity, ...]
-    ask: Callable[[Run, FloatArray], Found]
-    needs_truth: bool = False
-    uses_mean_map: bool = True
+    quantities: tuple[Quantity, ...]  # the first is the one that is ranked and drawn
+    ask: Callable[[Run, FloatArray], Any] | None = None
+    needs_truth: bool = False  # True if it needs beta_star and the noise level
+    uses_mean_map: bool = True  # True if it follows from the mean map, which runs with other steps may share
     depends_on_step: bool = True
     diverged: Callable[[float, float], Mapping[str, Any]] | None = None
-    operations: Callable[[Run, FloatArray], float] | None = None
+    operations: Callable[[Run, FloatArray], float] | None = None  # the price, where it is known beforehand
 
     @property
     def label(self) -> str:
@@ -203,15 +168,8 @@ def evaluate(
     that surely diverges is infinite from the epoch on at which it has grown tenfold; before that, it is computed to
     a twentieth of the digits.
 
-    Parameters
-    ----------
-    runs : sequence of Run
-    metrics : iterable of str or Metric
-        Names in `METRICS`, or metrics of your own such as `held_out_loss(problem)`.
-    epochs : array of any shape
-        For the metrics that depend on epochs.
-    operations : float
-        A metric whose price is known to be higher is refused.
+    Metrics are names in `METRICS`, or others such as `held_out_loss(problem)`. One whose price is known to be more
+    than so many `operations` is refused.
 
     >>> import reshuffle as rs
     >>> run = rs.descend(rs.gaussian(100, 20, noise=0.5, seed=1), rs.RandomReshuffling(batches=4), alpha=1.0)
@@ -304,18 +262,25 @@ def _at_start(run: Run) -> Run:
 
 
 def _asked(metric: Metric, run: Run, epochs: FloatArray, operations: float) -> dict[str, Answer]:
-    def question() -> Found:
+    def question() -> Any:
         if metric.operations is not None and math.isfinite(operations):
             price = metric.operations(run, epochs)
             if price > max(operations, A_SECOND):
                 raise BudgetError(f"the {metric.label} takes {duration(price)}.", hint=("fewer batches",))
-        return metric.ask(run, epochs)
+        if metric.ask is not None:
+            return metric.ask(run, epochs)
+        return getattr(run, metric.name)(*[epochs] * metric.needs_epochs)
 
     try:
-        (kind, found), words = warnings_of(question)
+        answer, words = warnings_of(question)
     except REFUSALS as refusal:
         return _refused(metric, run, epochs.shape, refusal)
-    answers = _filled(metric, run, epochs.shape, kind, found, "; ".join(dict.fromkeys(map(str, words))))
+    found = {
+        each.name: (getattr(answer, each.value), getattr(answer, each.error) if each.error else 0.0)
+        for each in metric.quantities
+    }
+    said, kind = "; ".join(dict.fromkeys(map(str, words))), np.ravel(answer.error_kind)[0]
+    answers = _filled(metric, run, epochs.shape, kind, found, said)
     return {name: replace(answer, warnings=tuple(words)) for name, answer in answers.items()}
 
 
@@ -360,201 +325,162 @@ def _joined(
 # ---------------------------------------------------------------------------------------------------- the table
 
 
-def _risk(run: Run, epochs: FloatArray) -> Found:
-    found = run.risk(epochs)
-    parts = {f"risk_{name}": getattr(found, name) for name in ("frozen", "bias", "cross", "variance")}
-    return found.error_kind, {"risk": (found.total, found.error), **parts}
-
-
-def _expected_risk(run: Run, epochs: FloatArray) -> Found:
-    found = run.expected_risk(epochs)
-    return found.error_kind, {
-        "expected_risk": (found.total, found.error),
-        "expected_risk_mean": found.mean,
-        "expected_risk_spread": (found.spread, found.error),
-    }
-
-
-def _mean_leave_one_out(run: Run, epochs: FloatArray) -> Found:
+def _mean_leave_one_out(run: Run, epochs: FloatArray) -> LeaveOneOut:
     by_mean_step = mean_step.left_out(run, epochs)
-    found = run.leave_one_out(epochs) if by_mean_step is None else by_mean_step[0]
-    error, kind = (found.error, found.error_kind) if by_mean_step is None else (by_mean_step[1], "estimate")
-    return kind, {
-        "mean_leave_one_out": (found.mean_square, error),
-        "mean_leave_one_out_standard_error": found.standard_error,
-    }
+    if by_mean_step is None:
+        return run.leave_one_out(epochs)
+    found, error = by_mean_step
+    return replace(found, error=error, error_kind="estimate")
 
 
-def _leave_one_out(run: Run, epochs: FloatArray) -> Found:
+def _leave_one_out(run: Run, epochs: FloatArray) -> Any:
     """Leave-one-out of the mean iterate, plus what random orders add in a single run."""
-    kind, of_mean = _mean_leave_one_out(run, epochs)
-    (mean, error), (spread, off, of_spread) = of_mean["mean_leave_one_out"], single_runs.spread(run, epochs)
-    return weakest(kind, of_spread), {
-        "leave_one_out": (mean + spread, error + off),
-        "leave_one_out_spread": (spread, off),
-        "leave_one_out_standard_error": of_mean["mean_leave_one_out_standard_error"],
-    }
+    found, (spread, off, kind) = _mean_leave_one_out(run, epochs), single_runs.spread(run, epochs)
+    return SimpleNamespace(
+        mean_square=found.mean_square + spread, error=found.error + off, spread=spread, spread_error=off,
+        standard_error=found.standard_error, error_kind=weakest(found.error_kind, kind),
+    )  # fmt: skip
 
 
-def _expected_training_loss(run: Run, epochs: FloatArray) -> Found:
+def _expected_training_loss(run: Run, epochs: FloatArray) -> Any:
     """The loss of the mean iterate plus tr(X Cov X') / (2n)."""
     variance, off, kind = single_runs.fitted_variance(run, epochs)
-    spread, error = variance / (2 * run.problem.n), off / (2 * run.problem.n)
-    total = run.training_loss(epochs) + spread, run.training_loss_error(epochs) + error
-    kind = kind if error.any() else run.error_kind
-    return kind, {"expected_training_loss": total, "expected_training_loss_spread": (spread, error)}
+    spread, spread_error = variance / (2 * run.problem.n), off / (2 * run.problem.n)
+    error = run.training_loss_error(epochs) + spread_error
+    return SimpleNamespace(
+        total=run.training_loss(epochs) + spread, error=error, spread=spread, spread_error=spread_error,
+        error_kind=kind if error.any() else run.error_kind,
+    )  # fmt: skip
 
 
-def _limit(run: Run, epochs: FloatArray) -> Found:
+def _limit(run: Run, epochs: FloatArray) -> Any:
     found = run.limit()
-    return found.error_kind, {
-        "limit_training_loss": (found.training_loss, found.training_loss_error),
-        "limit_risk": (np.nan, 0.0) if found.risk is None else (found.risk.total, found.risk.error),
-    }
+    risk, error = (math.nan, 0.0) if found.risk is None else (found.risk.total, found.risk.error)
+    return SimpleNamespace(**vars(found) | {"risk": risk, "risk_error": error})
 
 
-def _limit_distance(run: Run, epochs: FloatArray) -> Found:
+def _limit_distance(run: Run, epochs: FloatArray) -> Any:
     found = run.compare_limit()
     agree = found.distance <= _ROUNDING * norm(found.minimum_norm)
-    return found.error_kind, {"limit_distance": (0.0 if agree else found.distance, found.error)}
+    return replace(found, distance=0.0) if agree else found
 
 
-def _best_epoch(run: Run, epochs: FloatArray) -> Found:
-    found = run.best_epoch()
-    return str(np.ravel(found.error_kind)[0]), {  # type: ignore[return-value]
-        "best_epoch": found.epoch,
-        "best_epoch_risk": (found.risk, found.risk_error),
-        "best_epoch_standard_error": found.standard_error,
-        "best_epoch_gap": found.error,
-    }
-
-
-def _stability(run: Run, epochs: FloatArray) -> Found:
-    found = run.stability()
-    return found.error_kind, {"rate": (found.rate, found.error), "converges": float(found.converges)}
-
-
-def _mean_square_stability(run: Run, epochs: FloatArray) -> Found:
-    found = run.mean_square_stability()
-    rate, converges = (found.rate, found.error), float(found.converges)
-    return found.error_kind, {"mean_square_rate": rate, "mean_square_converges": converges}
+def _metric(
+    name: str, *parts: Sequence[Any], ask: Callable[[Run, FloatArray], Any] | None = None,
+    dims: tuple[str, ...] = _EPOCHS, per_output: bool = True, **others: Any,
+) -> Metric:  # fmt: skip
+    """A metric whose parts are name, label, value, error and unit of its quantities, as in `Quantity`."""
+    along: Any = {"dims": dims, "per_output": per_output}
+    return Metric(name, tuple(Quantity(*part, **along) for part in parts), ask, **others)
 
 
 def _threshold(name: str, mean_square: bool, label: str) -> Metric:
-    def asked(run: Run, epochs: FloatArray) -> Found:
+    def asked(run: Run, epochs: FloatArray) -> Any:
         recipe = run.recipe
         found = critical_step(
             run.problem, run.scheme, mean_square=mean_square, penalty=recipe.penalty, momentum=recipe.momentum,
             nesterov=recipe.nesterov, unpenalized=recipe.unpenalized,
         )  # fmt: skip
-        return found.error_kind, {name: (float(found), found.error)}
+        return SimpleNamespace(value=float(found), error=found.error, error_kind=found.error_kind)
 
-    quantity = Quantity(name, label, _STEP, (), per_output=False, has_error=True)
-    return Metric(name, (quantity,), asked, uses_mean_map=False, depends_on_step=False)
-
-
-def _method(name: str, label: str, has_error: bool = False, **others: Any) -> Metric:
-    """A metric with one quantity: the method of a run that has its name, and the one of its error."""
-
-    def asked(run: Run, epochs: FloatArray) -> Found:
-        error = getattr(run, f"{name}_error")(epochs) if has_error else 0.0
-        return run.error_kind, {name: (getattr(run, name)(epochs), error)}
-
-    return Metric(name, (Quantity(name, label, has_error=has_error, **others),), asked)
+    part = (name, label, "value", "error", _STEP)
+    return _metric(
+        name, part, ask=asked, dims=(), per_output=False, uses_mean_map=False, depends_on_step=False
+    )
 
 
-def _quantities(labels: Mapping[str, str], errors: Iterable[str] = (), **common: Any) -> tuple[Quantity, ...]:
-    """Quantities with these labels, by name; those in `errors` have one."""
-    known = set(errors)
-    return tuple(Quantity(name, label, has_error=name in known, **common) for name, label in labels.items())
+def _method(name: str, label: str, error: str = "", unit: str = _SQUARE, **others: Any) -> Metric:
+    """A metric with one quantity: the array of the method of a run that has its name, and that of its error."""
+
+    def asked(run: Run, epochs: FloatArray) -> Any:
+        off = getattr(run, f"{name}_error")(epochs) if error else 0.0
+        return SimpleNamespace(value=getattr(run, name)(epochs), error=off, error_kind=run.error_kind)
+
+    return _metric(name, (name, label, "value", error, unit), ask=asked, **others)
 
 
-_AT_END: dict[str, Any] = {"dims": (), "unit": "1", "per_output": False}
-_RISK = {
-    "risk": "risk of the mean iterate",
-    "risk_frozen": "risk of what is never learned",
-    "risk_bias": "risk of what is not learned yet",
-    "risk_cross": "cross term of what is frozen and what is learned",
-    "risk_variance": "risk from the noise in the responses",
-}
-_EXPECTED_RISK = {
-    "expected_risk": "expected risk of a single run",
-    "expected_risk_mean": "risk of the mean iterate",
-    "expected_risk_spread": "risk that shuffling adds",
-}
-_LEAVE_ONE_OUT = {
-    "leave_one_out": "test error of a single run by leave-one-out, noise included",
-    "leave_one_out_spread": "test error that shuffling adds",
-    "leave_one_out_standard_error": "standard error of leave-one-out, as rows are a sample",
-}
-_MEAN_LEAVE_ONE_OUT = {
-    "mean_leave_one_out": "test error of the mean iterate by leave-one-out, noise included",
-    "mean_leave_one_out_standard_error": "standard error of leave-one-out, as rows are a sample",
-}
-_EXPECTED_LOSS = {
-    "expected_training_loss": "expected training loss of a single run",
-    "expected_training_loss_spread": "training loss that shuffling adds",
-}
-_LIMIT = {
-    "limit_training_loss": "training loss in the limit of many epochs",
-    "limit_risk": "risk in the limit of many epochs",
-}
-_DISTANCE = {"limit_distance": "distance of the limit from least squares"}
-_WHEN = Quantity("best_epoch", "epoch to stop at", "epochs", ())
-_BEST = {
-    "best_epoch_risk": "risk there, or leave-one-out if the truth is unknown",
-    "best_epoch_standard_error": "standard error of leave-one-out there",
-    "best_epoch_gap": "amount by which the risk may be smaller at another epoch",
-}
-_RATE = {
-    "rate": "factor of the slowest mode per epoch",
-    "converges": "1 if the mean iterate converges, else 0",
-}
-_SQUARE_RATE = {
-    "mean_square_rate": "factor of the mean square of a run per epoch",
-    "mean_square_converges": "1 if single runs converge in mean square, else 0",
-}
+_OVER_ROWS = "standard error of leave-one-out, as rows are a sample"
 _TABLE = (
-    Metric("risk", _quantities(_RISK, ["risk"]), _risk, needs_truth=True),
-    Metric(
-        "expected_risk", _quantities(_EXPECTED_RISK, ["expected_risk", "expected_risk_spread"]), _expected_risk,
+    _metric(
+        "risk",
+        ("risk", "risk of the mean iterate", "total", "error"),
+        ("risk_frozen", "risk of what is never learned", "frozen"),
+        ("risk_bias", "risk of what is not learned yet", "bias"),
+        ("risk_cross", "cross term of what is frozen and what is learned", "cross"),
+        ("risk_variance", "risk from the noise in the responses", "variance"),
+        needs_truth=True,
+    ),
+    _metric(
+        "expected_risk",
+        ("expected_risk", "expected risk of a single run", "total", "error"),
+        ("expected_risk_mean", "risk of the mean iterate", "mean"),
+        ("expected_risk_spread", "risk that shuffling adds", "spread", "error"),
         needs_truth=True, operations=lambda run, epochs: run.second_moment_choice(epochs).method.operations,
     ),
-    Metric(
-        "leave_one_out", _quantities(_LEAVE_ONE_OUT, ["leave_one_out", "leave_one_out_spread"]), _leave_one_out,
-        uses_mean_map=False,
+    _metric(
+        "leave_one_out",
+        ("leave_one_out", "test error of a single run by leave-one-out, noise included", "mean_square", "error"),
+        ("leave_one_out_spread", "test error that shuffling adds", "spread", "spread_error"),
+        ("leave_one_out_standard_error", _OVER_ROWS, "standard_error"),
+        ask=_leave_one_out, uses_mean_map=False,
     ),
-    Metric(
-        "mean_leave_one_out", _quantities(_MEAN_LEAVE_ONE_OUT, ["mean_leave_one_out"]), _mean_leave_one_out,
-        uses_mean_map=False,
+    _metric(
+        "mean_leave_one_out",
+        (
+            "mean_leave_one_out", "test error of the mean iterate by leave-one-out, noise included",
+            "mean_square", "error",
+        ),
+        ("mean_leave_one_out_standard_error", _OVER_ROWS, "standard_error"),
+        ask=_mean_leave_one_out, uses_mean_map=False,
     ),
-    _method("training_loss", "training loss of the mean iterate", has_error=True),
-    Metric("expected_training_loss", _quantities(_EXPECTED_LOSS, _EXPECTED_LOSS), _expected_training_loss),
+    _method("training_loss", "training loss of the mean iterate", "error"),
+    _metric(
+        "expected_training_loss",
+        ("expected_training_loss", "expected training loss of a single run", "total", "error"),
+        ("expected_training_loss_spread", "training loss that shuffling adds", "spread", "spread_error"),
+        ask=_expected_training_loss,
+    ),
     _method("excess_training_loss", "training loss above that of least squares"),
     _method("degrees_of_freedom", "degrees of freedom of the fit", unit="1", per_output=False),
-    _method(
-        "iterate", "mean iterate", has_error=True, unit="unit of y per unit of the column",
-        dims=("epochs", "parameter"),
+    _method("iterate", "mean iterate", "error", "unit of y per unit of the column", dims=("epochs", "parameter")),
+    _metric(
+        "limit",
+        (
+            "limit_training_loss", "training loss in the limit of many epochs",
+            "training_loss", "training_loss_error",
+        ),
+        ("limit_risk", "risk in the limit of many epochs", "risk", "risk_error"),
+        ask=_limit, dims=(),
+        diverged=lambda rate, error: {"limit_training_loss": math.inf, "limit_risk": math.inf},
     ),
-    Metric(
-        "limit", _quantities(_LIMIT, _LIMIT, dims=()), _limit,
-        diverged=lambda rate, error: dict.fromkeys(_LIMIT, math.inf),
-    ),
-    Metric(
-        "limit_distance", _quantities(_DISTANCE, _DISTANCE, **{**_AT_END, "unit": "unit of y per unit of X"}),
-        _limit_distance,
+    _metric(
+        "limit_distance",
+        (
+            "limit_distance", "distance of the limit from least squares",
+            "distance", "error", "unit of y per unit of X",
+        ),
+        ask=_limit_distance, dims=(), per_output=False,
         diverged=lambda rate, error: {"limit_distance": math.inf},
     ),
-    Metric(
-        "best_epoch", (_WHEN, *_quantities(_BEST, ["best_epoch_risk"], dims=())), _best_epoch,
-        operations=lambda run, epochs: run.best_epoch_operations,
+    _metric(
+        "best_epoch",
+        ("best_epoch", "epoch to stop at", "epoch", "", "epochs"),
+        ("best_epoch_risk", "risk there, or leave-one-out if the truth is unknown", "risk", "risk_error"),
+        ("best_epoch_standard_error", "standard error of leave-one-out there", "standard_error"),
+        ("best_epoch_gap", "amount by which the risk may be smaller at another epoch", "error"),
+        dims=(), operations=lambda run, epochs: run.best_epoch_operations,
     ),
-    Metric(
-        "stability", _quantities(_RATE, ["rate"], **_AT_END), _stability,
-        diverged=lambda rate, error: {"rate": (rate, error), "converges": 0.0},
+    _metric(
+        "stability",
+        ("rate", "factor of the slowest mode per epoch", "rate", "error", "1"),
+        ("converges", "1 if the mean iterate converges, else 0", "converges", "", "1"),
+        dims=(), per_output=False, diverged=lambda rate, error: {"rate": (rate, error), "converges": 0.0},
     ),
-    Metric(
-        "mean_square_stability", _quantities(_SQUARE_RATE, ["mean_square_rate"], **_AT_END), _mean_square_stability,
+    _metric(
+        "mean_square_stability",
+        ("mean_square_rate", "factor of the mean square of a run per epoch", "rate", "error", "1"),
+        ("mean_square_converges", "1 if single runs converge in mean square, else 0", "converges", "", "1"),
+        dims=(), per_output=False,
         diverged=lambda rate, error: {"mean_square_rate": (math.inf, math.inf), "mean_square_converges": 0.0},
     ),
     _threshold("critical_step", False, "step up to which the mean iterate converges"),
@@ -568,7 +494,7 @@ def held_out_loss(problem: LeastSquares) -> Metric:
     """The loss |y - X b|^2 / (2m) of the mean iterate b on m other rows."""
     largest = float(np.linalg.norm(problem.X, 2)) if problem.X.size else 0.0
 
-    def asked(run: Run, epochs: FloatArray) -> Found:
+    def asked(run: Run, epochs: FloatArray) -> Any:
         losses = []
         for start in range(0, len(epochs), _AT_ONCE):
             iterates = run.iterate(epochs[start : start + _AT_ONCE])
@@ -577,10 +503,10 @@ def held_out_loss(problem: LeastSquares) -> Metric:
         loss = np.concatenate(losses)
         loss = np.where(np.isfinite(loss), loss, np.inf)
         error = error_of_loss(problem.n, loss, largest * run.iterate_error(epochs))
-        return run.error_kind, {"held_out_loss": (loss, error)}
+        return SimpleNamespace(value=loss, error=error, error_kind=run.error_kind)
 
-    quantity = Quantity("held_out_loss", "held-out loss of the mean iterate", has_error=True)
-    return Metric("held_out_loss", (quantity,), asked)
+    part = ("held_out_loss", "held-out loss of the mean iterate", "value", "error")
+    return _metric("held_out_loss", part, ask=asked)
 
 
 def error_of_loss(n: int, loss: ArrayLike, shift: ArrayLike) -> FloatArray:
@@ -595,9 +521,8 @@ def simulated(runs: int, seed: int = 0, *, knows_truth: bool) -> Metric:
 
     The error of the training loss is a bound, whatever the correlations of the parameters.
     """
-    risks = ("simulated_risk", "simulated_expected_risk") if knows_truth else ()
 
-    def asked(run: Run, epochs: FloatArray) -> Found:
+    def asked(run: Run, epochs: FloatArray) -> Any:
         recipe, problem = run.recipe, run.problem
         found = simulate(
             problem, run.scheme, run.step, epochs=epochs, runs=runs, seed=seed, start=run.start,
@@ -605,21 +530,24 @@ def simulated(runs: int, seed: int = 0, *, knows_truth: bool) -> Metric:
             unpenalized=recipe.unpenalized, average=recipe.average,
         )  # fmt: skip
         if found.risk is not None and found.expected_risk is not None and knows_truth:
-            estimates = zip(risks, (found.risk, found.expected_risk), strict=True)
-            return "estimate", {name: (one.mean, 2 * one.standard_error) for name, one in estimates}
+            one, other = found.risk, found.expected_risk
+            return SimpleNamespace(
+                risk=one.mean, risk_error=2 * one.standard_error, expected=other.mean,
+                expected_error=2 * other.standard_error, error_kind="estimate",
+            )  # fmt: skip
         with np.errstate(over="ignore", invalid="ignore"):
             loss = np.square(found.iterate.mean @ problem.X.T - problem.y).mean(axis=-1) / 2
             shift = 2 * found.iterate.standard_error @ np.linalg.norm(problem.X, axis=0)
         loss = np.where(np.isfinite(loss), loss, np.inf)
-        return "estimate", {"simulated_training_loss": (loss, error_of_loss(problem.n, loss, shift))}
+        error = error_of_loss(problem.n, loss, shift)
+        return SimpleNamespace(value=loss, error=error, error_kind="estimate")
 
-    labels = {
-        "simulated_risk": "simulated risk of the mean iterate",
-        "simulated_expected_risk": "simulated risk of a single run",
-        "simulated_training_loss": "simulated training loss of the mean iterate",
-    }
-    chosen = {name: labels[name] for name in risks or ("simulated_training_loss",)}
-    return Metric("simulated", _quantities(chosen, chosen), asked, uses_mean_map=False)
+    parts = [
+        ("simulated_risk", "simulated risk of the mean iterate", "risk", "risk_error"),
+        ("simulated_expected_risk", "simulated risk of a single run", "expected", "expected_error"),
+        ("simulated_training_loss", "simulated training loss of the mean iterate", "value", "error"),
+    ]
+    return _metric("simulated", *(parts[:2] if knows_truth else parts[2:]), ask=asked, uses_mean_map=False)
 
 
 def checked(metrics: Any, problems: Sequence[LeastSquares]) -> list[Metric]:
@@ -629,14 +557,13 @@ def checked(metrics: Any, problems: Sequence[LeastSquares]) -> list[Metric]:
         metrics = "risk" if knows else "leave_one_out"
     names = [metrics] if isinstance(metrics, str) else list(metrics)
     if not names:
-        raise ValueError(f"metrics must name at least one of {', '.join(METRICS)}, but it is empty.")
+        raise ArgumentError("metrics", f"name at least one of {', '.join(METRICS)}", "it is empty")
     for name in names:
         if name not in METRICS:
-            raise ValueError(f"metrics must be among {', '.join(METRICS)}, but one is {name!r}.")
+            raise ArgumentError("metrics", f"be among {', '.join(METRICS)}", f"one is {name!r}")
         if names.count(name) > 1:
-            raise ValueError(
-                f"metrics must name a metric once, but {name!r} is there {names.count(name)} times."
-            )
+            allowed = "name a metric once"
+            raise ArgumentError("metrics", allowed, f"{name!r} is there {names.count(name)} times")
         if METRICS[name].needs_truth:
             for problem in problems:
                 problem.require_truth(f"metrics={name!r}")

@@ -6,6 +6,7 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import significant
+from reshuffle.errors import ArgumentError
 
 if TYPE_CHECKING:
     from xarray import DataArray
@@ -25,9 +26,8 @@ def part(answer: Any, dims: tuple[str, ...], chosen: dict[str, Any]) -> "DataArr
         )
     for name in (*dims, *chosen):
         if name not in answer.dims:
-            raise ValueError(
-                f"answer must have the dimension {name!r}, but it has {', '.join(map(str, answer.dims))}."
-            )
+            allowed = f"have the dimension {name!r}"
+            raise ArgumentError("answer", allowed, f"it has {', '.join(map(str, answer.dims))}")
     for name, value in chosen.items():
         is_number = answer[name].dtype.kind in "iuf"
         answer = answer.sel({name: value}, method="nearest" if is_number else None)

@@ -21,6 +21,7 @@ from reshuffle import _arrays, schemes
 from reshuffle._arrays import FloatArray
 from reshuffle._progress import track
 from reshuffle.epoch.select import Accuracy
+from reshuffle.errors import ArgumentError
 from reshuffle.grid import workers
 from reshuffle.grid.cache import Cache, UnknownContentError, hashed_problems, hashed_question
 from reshuffle.grid.metrics import METRICS, REFUSALS, Answer, Metric, answers_of, checked
@@ -144,7 +145,7 @@ def sweep(
     problems = _problems(problem, y, values.get("seed"))
     when = np.atleast_1d(_arrays.epochs(epochs))
     if when.ndim != 1 or not when.size or len(np.unique(when)) < len(when):
-        raise ValueError(f"epochs must be a list of different epochs, at least one, but it is {epochs!r}.")
+        raise ArgumentError("epochs", "be a list of different epochs, at least one", f"it is {epochs!r}")
     wanted = checked(metrics, problems)
     computed_by = workers.chosen(n_jobs, client)
     points = grid_points(values, fixed, problems)
@@ -205,13 +206,6 @@ def sweep(
 # ------------------------------------------------------------------------------------------- the points of a grid
 
 
-def _below_one(name: str, value: Any) -> float:
-    number = _arrays.nonnegative(name, value)
-    if number >= 1:
-        raise ValueError(f"{name} must be at least 0 and below 1, but it is {value!r}.")
-    return number
-
-
 def _scheme(name: str, value: Any) -> Any:
     """A scheme, its class, or the name of its class."""
     known = [each for each in schemes.__all__ if each not in ("Scheme", "Shuffle", "Unit")]
@@ -219,7 +213,7 @@ def _scheme(name: str, value: Any) -> Any:
         return getattr(schemes, value)
     if isinstance(value, Scheme) or (isinstance(value, type) and issubclass(value, Scheme)):
         return value
-    raise ValueError(f"{name} must be a scheme, its class or one of {', '.join(known)}, but it is {value!r}.")
+    raise ArgumentError(name, f"be a scheme, its class or one of {', '.join(known)}", f"it is {value!r}")
 
 
 def _average(name: str, value: Any) -> Average | None:
@@ -233,7 +227,7 @@ _DIMENSIONS: dict[str, tuple[Callable[[str, Any], Any], str, str]] = {
     "batch_size": (lambda name, value: _arrays.whole_number(name, value, 1), "rows of a batch", "rows"),
     "step": (_arrays.nonnegative, "step of a visit", "(unit of X)^-2"),
     "alpha": (_arrays.nonnegative, "full-batch step", "(unit of X)^-2"),
-    "momentum": (_below_one, "momentum", "1"),
+    "momentum": (_arrays.below_one, "momentum", "1"),
     "nesterov": (_arrays.flag, "True for Nesterov's momentum", "1"),
     "penalty": (_arrays.nonnegative, "weight decay", "1"),
     "scheme": (_scheme, "how rows are visited", ""),
@@ -268,23 +262,22 @@ def dimensions(over: Any, fixed: Mapping[str, Any]) -> dict[str, list[Any]]:
     values = {}
     for name, given in over.items():
         if name not in _DIMENSIONS:
-            raise ValueError(f"over must hold names among {', '.join(_DIMENSIONS)}, but one is {name!r}.")
+            raise ArgumentError("over", f"hold names among {', '.join(_DIMENSIONS)}", f"one is {name!r}")
         if fixed.get(name) is not None:
             raise TypeError(f"{name} must be given once, but it is in over and outside of it, too.")
         if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, (Sequence, np.ndarray, range)):
             raise TypeError(f"over[{name!r}] must be a list of values, but it is {given!r}.")
         if np.ndim(given) != 1 and name not in ("scheme", "average"):
-            raise ValueError(
-                f"over[{name!r}] must be a list of values, but it has {np.ndim(given)} dimensions."
-            )
+            allowed = "be a list of values"
+            raise ArgumentError(f"over[{name!r}]", allowed, f"it has {np.ndim(given)} dimensions")
         check, _, _ = _DIMENSIONS[name]
         values[name] = [check(f"over[{name!r}][{place}]", value) for place, value in enumerate(given)]
         if not values[name]:
-            raise ValueError(f"over[{name!r}] must hold at least one value, but it is empty.")
+            raise ArgumentError(f"over[{name!r}]", "hold at least one value", "it is empty")
         labels = [label(value) for value in values[name]]
         one, times = Counter(labels).most_common(1)[0]
         if times > 1:
-            raise ValueError(f"over[{name!r}] must hold each value once, but {one} is there {times} times.")
+            raise ArgumentError(f"over[{name!r}]", "hold each value once", f"{one} is there {times} times")
     for one, other in (("step", "alpha"), ("batches", "batch_size")):
         if all(name in values or fixed.get(name) is not None for name in (one, other)):
             raise TypeError(f"at most one of {one} and {other} must be given, but both are.")

@@ -7,6 +7,7 @@ from typing import Any
 
 from reshuffle import _arrays
 from reshuffle._linalg import one_thread
+from reshuffle.errors import ArgumentError
 
 Part = tuple[int, list[Any]]
 """The number of a data set, and what is to be computed with it."""
@@ -107,7 +108,7 @@ def chosen(n_jobs: Any, client: Any) -> Here:
         return DaskWorkers(client)
     jobs = _arrays.whole_number("n_jobs", n_jobs, -1, hint="-1 stands for all cores.")
     if jobs == 0:
-        raise ValueError("n_jobs must be a whole number of at least 1, or -1 for all cores, but it is 0.")
+        raise ArgumentError("n_jobs", "be a whole number of at least 1, or -1 for all cores", "it is 0")
     jobs = (os.cpu_count() or 1) if jobs == -1 else jobs
     return Here() if jobs == 1 else Processes(jobs)
 
