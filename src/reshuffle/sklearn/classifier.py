@@ -15,10 +15,9 @@ from reshuffle._arrays import AnyArray, FloatArray
 from reshuffle.planning.correction import DRAWS, NORMAL, QUANTILES, bootstrapped
 from reshuffle.problem.classes import Classes
 from reshuffle.recipe import Average
-from reshuffle.run import Run
 from reshuffle.sklearn.regressor import (
+    LinearEstimator,
     MiniBatchRegressor,
-    Path,
     TrainingData,
     TrainingParameters,
     checked_rows,
@@ -27,7 +26,7 @@ from reshuffle.sklearn.regressor import (
 from reshuffle.sklearn.regressor_cv import HeldOutSearch
 
 
-class _Classifier(ClassifierMixin):
+class _Classifier(ClassifierMixin, LinearEstimator):
     """Decisions by the outputs of a `MiniBatchRegressor` that has learned targets of classes."""
 
     def _labelled(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> tuple[TrainingData, Classes]:
@@ -44,7 +43,7 @@ class _Classifier(ClassifierMixin):
 
     def _take(self, model: MiniBatchRegressor) -> None:
         """Make the outputs of a fitted model those of the classes."""
-        self._model = model
+        self._fit = model._fit
         self.coef_, self.intercept_ = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
         self.n_iter_, self.learning_rate_ = model.n_iter_, model.learning_rate_
 
@@ -58,17 +57,6 @@ class _Classifier(ClassifierMixin):
         """Labels of rows X (m, p): those with the largest score."""
         scores = self.decision_function(X)
         return Classes(self.classes_, np.zeros(0, dtype=int)).decide(scores)
-
-    def path(self, epochs: ArrayLike) -> Path:
-        """Coefficients and intercepts of the outputs after each of the given epochs, as in MiniBatchRegressor."""
-        check_is_fitted(self)
-        return self._model.path(epochs)
-
-    @property
-    def run_(self) -> Run:
-        """The run of all outputs on the standardized rows."""
-        check_is_fitted(self)
-        return self._model.run_
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -112,14 +100,8 @@ fit_intercept, standardize, single_run, rtol, budget, random_state
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> "MiniBatchClassifier":
         """Compute the coefficients that training on X and labels y gives; return the estimator.
 
-        Parameters
-        ----------
-        X : (n, p)
-            Dense or sparse.
-        y : (n,)
-            Labels of two or more classes.
-        sample_weight : (n,), optional
-            As in `MiniBatchRegressor`, times those of the classes.
+        X (n, p) is dense or sparse, y (n,) has two or more classes, and `sample_weight` (n,), as in
+        `MiniBatchRegressor`, is taken times the weights of these.
         """
         data, _ = self._labelled(X, y, sample_weight)
         shared = {
@@ -171,13 +153,7 @@ fit_intercept, standardize, cv, rtol, budget, random_state
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> "MiniBatchClassifierCV":
         """Choose by the accuracy on held-out rows of X and labels y, and fit to all; return the estimator.
 
-        Parameters
-        ----------
-        X : (n, p)
-            Dense or sparse.
-        y : (n,)
-        sample_weight : (n,), optional
-            As in `MiniBatchClassifier`; held-out rows count by them too.
+        The arguments are those of `MiniBatchClassifier`; held-out rows count by `sample_weight`, too.
         """
         data, classes = self._labelled(X, y, sample_weight)
         self._take(self._search(data, classes.numbers, 1.0))

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from reshuffle._arrays import FloatArray
 from reshuffle.problem.kernel import KernelFeatures
-from reshuffle.run import Run
 from reshuffle.sklearn.regressor import (
     MiniBatchRegressor,
     TrainingData,
@@ -77,35 +76,23 @@ budget, random_state
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> "MiniBatchKernelRegressor":
         """Compute the function that training gives; return the estimator.
 
-        Parameters
-        ----------
-        X : (n, p)
-            Dense or sparse; (n, n) for a kernel that is precomputed.
-        y : (n,) or (n, t)
-        sample_weight : (n,), optional
-            As in MiniBatchRegressor.
+        X is (n, p), dense or sparse, or (n, n) for a kernel that is precomputed; y is (n,) or (n, t), and
+        `sample_weight` (n,) as in MiniBatchRegressor.
         """
         data = TrainingData.checked(self, X, y, sample_weight, 1)
         features = KernelFeatures(self._kernel(data.X, data.X))
         own = ("kernel", "gamma", "degree", "coef0", "kernel_params")
         shared = {name: value for name, value in self.get_params().items() if name not in own}
-        self._model = MiniBatchRegressor(fit_intercept=False, **shared)
-        self._model.fit(features.rows, data.y, sample_weight)
-        self.X_fit_ = data.X
-        self.dual_coef_ = features.weights(self._model.coef_.T)
-        self.n_iter_ = self._model.n_iter_
+        model = MiniBatchRegressor(fit_intercept=False, **shared)
+        model.fit(features.rows, data.y, sample_weight)
+        self.X_fit_, self._fit, self.n_iter_ = data.X, model._fit, model.n_iter_
+        self.dual_coef_ = features.weights(model.coef_.T)
         return self
 
     def predict(self, X: Any) -> FloatArray:
         """Predictions for rows X (m, p), or for their kernel (m, n) with those of `fit`: (m,) or (m, t)."""
         check_is_fitted(self)
         return np.asarray(self._kernel(checked_rows(self, X), self.X_fit_) @ self.dual_coef_)
-
-    @property
-    def run_(self) -> Run:
-        """The run of all outputs in the space of the kernel."""
-        check_is_fitted(self)
-        return self._model.run_
 
     def _kernel(self, rows: FloatArray, others: FloatArray) -> FloatArray:
         if self.kernel == "precomputed":

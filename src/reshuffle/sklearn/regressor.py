@@ -22,7 +22,7 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._uncertainty import significant
 from reshuffle.epoch.select import Accuracy
-from reshuffle.errors import UnsupportedError
+from reshuffle.errors import ArgumentError, UnsupportedError
 from reshuffle.problem import LeastSquares
 from reshuffle.problem.sources import Stream, opened, opened_rows
 from reshuffle.problem.standardizer import Standardizer
@@ -133,10 +133,8 @@ def checked_weights(sample_weight: Any, n: int) -> FloatArray:
     weights = _arrays.vector("sample_weight", sample_weight, n, "one weight per row of X")
     if (weights < 0).any():
         where = int(np.flatnonzero(weights < 0)[0])
-        raise ValueError(
-            f"sample_weight must be >= 0, but sample_weight[{where}] is {weights[where]}; "
-            "drop such rows, or give them weight zero."
-        )
+        given = f"sample_weight[{where}] is {weights[where]}"
+        raise ArgumentError("sample_weight", "be >= 0", given, "drop such rows, or give them weight zero")
     if not weights.any():
         raise ValueError("sample_weight must not be zero for all rows: then there is nothing to learn from.")
     return weights
@@ -162,9 +160,8 @@ def loader_scheme(batch_size: Any, shuffle: Any, drop_last: Any) -> Scheme:
     drop_last = _arrays.flag("drop_last", drop_last)
     is_flag = isinstance(shuffle, (bool, np.bool_))
     if not (is_flag or (isinstance(shuffle, str) and shuffle in _SHUFFLES)):
-        raise ValueError(
-            f'shuffle must be True, False, "batches", "once" or "replacement", but it is {shuffle!r}.'
-        )
+        allowed = 'be True, False, "batches", "once" or "replacement"'
+        raise ArgumentError("shuffle", allowed, f"it is {shuffle!r}")
     if batch_size is None:
         return FullBatch()
     size = _arrays.whole_number("batch_size", batch_size, 1, hint="None takes all rows in one batch.")
@@ -252,10 +249,9 @@ class FitParameters:
         if weights is not None:
             counted = np.flatnonzero(weights)
             if len(counted) < self.least_rows:
-                raise ValueError(
-                    f"sample_weight must be above zero for at least {self.least_rows} rows, but it is for "
-                    f"{len(counted)}: with fit_intercept=True one row alone is its own mean."
-                )
+                allowed = f"be above zero for at least {self.least_rows} rows"
+                given = f"it is for {len(counted)}: with fit_intercept=True one row alone is its own mean"
+                raise ArgumentError("sample_weight", allowed, given)
             data = data.part(counted)
             weights = weights[counted] / weights[counted].mean()
         made = Standardizer.identity(data.X.shape[1], None if data.y.ndim == 1 else data.y.shape[1])
@@ -266,7 +262,7 @@ class FitParameters:
     def on_stream(self, stream: Stream) -> "Fit":
         """The fit to rows that are read in chunks."""
         if self.centre and stream.n < 2:
-            raise ValueError("X must have at least 2 rows with fit_intercept=True, but it has 1.")
+            raise ArgumentError("X", "have at least 2 rows with fit_intercept=True", "it has 1")
         made, weights = stream.standardizer(centre=self.centre, scale=self.scale), stream.weights
         relative = None if weights is None else weights / weights.mean()
         return Fit(self, made, stream.standardized(made, relative))
@@ -328,10 +324,8 @@ class Fit:
         if self.training.single_run:
             when = run.recipe.epochs(epochs)
             if not np.isfinite(when).all():
-                raise ValueError(
-                    "epochs must be finite where a single run is trained, but one is inf; "
-                    "single_run=False has the mean of all runs after infinitely many."
-                )
+                hint = "single_run=False has the mean of all runs after infinitely many"
+                raise ArgumentError("epochs", "be finite where a single run is trained", "one is inf", hint)
             parameters = single_run(run.problem, run.scheme, run.recipe, run.start, when, run.accuracy.seed)
         else:
             parameters = run.iterate(epochs)
@@ -389,8 +383,82 @@ class Path(NamedTuple):
     intercept: FloatArray
 
 
+class FittedEstimator(BaseEstimator):
+    """An estimator that takes sparse rows, and knows the run that it has fitted."""
+
+    _fit: Fit
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @property
+    def run_(self) -> Run:
+        """The run of all outputs on the rows as they are trained on: standardized, or in the space of a kernel."""
+        check_is_fitted(self, "_fit")
+        return self._fit.run
+
+
+class LinearEstimator(FittedEstimator):
+    """An estimator whose coefficients are known along the epochs."""
+
+    def path(self, epochs: ArrayLike) -> Path:
+        """Coefficients and intercepts after epochs of any shape, at the cost of one fit for all of them.
+
+        They are whole numbers >= 0, math.inf included unless a single run is trained.
+
+        >>> import numpy as np
+        >>> from reshuffle.sklearn import MiniBatchRegressor
+        >>> model = MiniBatchRegressor(learning_rate=0.5).fit([[0.0], [2.0]], [0.0, 2.0])
+        >>> model.path([0, 1, 2, np.inf]).coef.ravel()
+        array([0.  , 0.5 , 0.75, 1.  ])
+        """
+        check_is_fitted(self, "_fit")
+        return Path(*self._fit.path(epochs))
+
+
+class LinearRegressor(MultiOutputMixin, RegressorMixin, LinearEstimator):
+    """Predictions of a linear model, and their deviation over shuffles."""
+
+    _names: list[str] | None
+
+    @overload
+    def predict(self, X: Any, return_std: Literal[False] = False) -> FloatArray: ...
+    @overload
+    def predict(self, X: Any, return_std: Literal[True]) -> tuple[FloatArray, FloatArray]: ...
+    @overload
+    def predict(self, X: Any, return_std: bool) -> FloatArray | tuple[FloatArray, FloatArray]: ...
+    def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Predictions for rows X (m, p): (m,) or (m, t).
+
+        With `return_std` also the standard deviation over shuffles of the predictions of single runs, of the same
+        shape. X may be a source of rows that are read in chunks; of a table the columns of `fit` are taken.
+        """
+        check_is_fitted(self)
+        with_std = _arrays.flag("return_std", return_std)
+        source = opened_rows(X, self._names)
+        if source is None:
+            return self._predicted(checked_rows(self, X), with_std)
+        if source.columns != self.n_features_in_:
+            allowed = f"have {self.n_features_in_} columns, as in fit"
+            raise ArgumentError("X", allowed, f"it has {source.columns}")
+        found, start = [], 0
+        for chunk in source.chunks():
+            found.append(self._predicted(_arrays.real_array("X", chunk, first_row=start), with_std))
+            start += len(chunk)
+        if not with_std:
+            return np.concatenate(found)
+        means, deviations = zip(*found, strict=True)
+        return np.concatenate(means), np.concatenate(deviations)
+
+    def _predicted(self, rows: FloatArray, with_std: bool) -> FloatArray | tuple[FloatArray, FloatArray]:
+        predicted = np.asarray(rows @ self.coef_.T + self.intercept_)
+        return (predicted, self._fit.deviation(rows, self.n_iter_)) if with_std else predicted
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
-class TrainingParameters(BaseEstimator):
+class TrainingParameters(FittedEstimator):
     """Parameters that all estimators with one recipe share; `MiniBatchRegressor` explains them."""
 
     batch_size: int | None = 64
@@ -406,15 +474,10 @@ class TrainingParameters(BaseEstimator):
     budget: float = Accuracy.budget
     random_state: Any = None
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
 
 @positions_warn("batch_size", "learning_rate", "epochs")
 @dataclass(eq=False, repr=False, kw_only=True)
-class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, TrainingParameters):
+class MiniBatchRegressor(LinearRegressor, TrainingParameters):
     """The linear model that mini-batch SGD on the squared loss gives, computed without training.
 
     `coef_` and `intercept_` are the mean over all shuffles of what training from zero has reached after `epochs`
@@ -541,60 +604,3 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, TrainingParameters):
         self.coef_ = coef
         self.intercept_ = float(intercept) if coef.ndim == 1 else intercept
         return self
-
-    @overload
-    def predict(self, X: Any, return_std: Literal[False] = False) -> FloatArray: ...
-    @overload
-    def predict(self, X: Any, return_std: Literal[True]) -> tuple[FloatArray, FloatArray]: ...
-    @overload
-    def predict(self, X: Any, return_std: bool) -> FloatArray | tuple[FloatArray, FloatArray]: ...
-    def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Predictions for rows X (m, p): (m,) or (m, t).
-
-        With `return_std` also the standard deviation over shuffles of the predictions of single runs, of the same
-        shape. X may be a source of rows that are read in chunks; of a table the columns of `fit` are taken.
-        """
-        check_is_fitted(self)
-        with_std = _arrays.flag("return_std", return_std)
-        source = opened_rows(X, self._names)
-        if source is None:
-            return self._predicted(checked_rows(self, X), with_std)
-        if source.columns != self.n_features_in_:
-            raise ValueError(
-                f"X must have {self.n_features_in_} columns, as in fit, but it has {source.columns}."
-            )
-        found, start = [], 0
-        for chunk in source.chunks():
-            found.append(self._predicted(_arrays.real_array("X", chunk, first_row=start), with_std))
-            start += len(chunk)
-        if not with_std:
-            return np.concatenate(found)
-        means, deviations = zip(*found, strict=True)
-        return np.concatenate(means), np.concatenate(deviations)
-
-    def _predicted(self, rows: FloatArray, with_std: bool) -> FloatArray | tuple[FloatArray, FloatArray]:
-        predicted = np.asarray(rows @ self.coef_.T + self.intercept_)
-        return (predicted, self._fit.deviation(rows, self.n_iter_)) if with_std else predicted
-
-    def path(self, epochs: ArrayLike) -> Path:
-        """Coefficients and intercepts after each of the given epochs, at the cost of one fit for all of them.
-
-        Parameters
-        ----------
-        epochs : number or array of any shape
-            Whole numbers >= 0, math.inf included unless a single run is trained.
-
-        >>> import numpy as np
-        >>> from reshuffle.sklearn import MiniBatchRegressor
-        >>> model = MiniBatchRegressor(learning_rate=0.5).fit([[0.0], [2.0]], [0.0, 2.0])
-        >>> model.path([0, 1, 2, np.inf]).coef.ravel()
-        array([0.  , 0.5 , 0.75, 1.  ])
-        """
-        check_is_fitted(self, "_fit")
-        return Path(*self._fit.path(epochs))
-
-    @property
-    def run_(self) -> Run:
-        """The run of all outputs on the standardized rows."""
-        check_is_fitted(self)
-        return self._fit.run

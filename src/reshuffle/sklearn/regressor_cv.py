@@ -6,30 +6,27 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.model_selection import check_cv
-from sklearn.utils.validation import check_is_fitted
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle.epoch.select import Accuracy
-from reshuffle.errors import UnsupportedError
+from reshuffle.errors import ArgumentError, UnsupportedError
 from reshuffle.planning.correction import corrected
 from reshuffle.problem.sources import Stream, opened
 from reshuffle.recipe import Average
-from reshuffle.run import Run
 from reshuffle.sklearn.regressor import (
     Fit,
     FitParameters,
+    FittedEstimator,
+    LinearRegressor,
     MiniBatchRegressor,
-    Path,
     TrainingData,
-    checked_rows,
     positions_warn,
 )
 
@@ -46,7 +43,7 @@ Losses = Callable[[FloatArray, FloatArray], FloatArray]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class HeldOutSearch(BaseEstimator):
+class HeldOutSearch(FittedEstimator):
     """The search for parameters on held-out rows; `MiniBatchRegressorCV` explains its parameters."""
 
     batch_sizes: Any = (64,)
@@ -65,11 +62,6 @@ class HeldOutSearch(BaseEstimator):
     budget: float = Accuracy.budget
     random_state: Any = None
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     @staticmethod
     def _losses(predicted: FloatArray, y: FloatArray) -> FloatArray:
         """Losses (E, m) of predictions (E, m, t) for responses (m, t); a second set decides between equal means."""
@@ -85,10 +77,8 @@ class HeldOutSearch(BaseEstimator):
         self.best_index_ = int(np.lexsort(losses[::-1])[0])
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         if not np.isfinite(losses[-1, self.best_index_]):
-            raise ValueError(
-                "learning_rates must have one that converges, but all diverge on held-out rows; "
-                'try "auto", or smaller ones.'
-            )
+            allowed, given = "have one that converges", "all diverge on held-out rows"
+            raise ArgumentError("learning_rates", allowed, given, 'try "auto", or smaller ones')
         self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
         self.best_epoch_ = self.best_params_["epochs"]
         self._rows = _rows_of_losses(scores, self.best_index_)
@@ -135,7 +125,7 @@ class HeldOutSearch(BaseEstimator):
 
 @positions_warn("batch_sizes", "learning_rates", "epochs")
 @dataclass(eq=False, repr=False, kw_only=True)
-class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, HeldOutSearch):
+class MiniBatchRegressorCV(LinearRegressor, HeldOutSearch):
     """MiniBatchRegressor with batch size, learning rate, momentum, weight decay and stopping epoch chosen.
 
     Every combination is tried, and each at all epochs at once: none is trained. The one with the least mean square
@@ -193,13 +183,8 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, HeldOutSearch):
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> "MiniBatchRegressorCV":
         """Choose on held-out rows of X and y, and fit to all; return the estimator.
 
-        Parameters
-        ----------
-        X : (n, p)
-            Dense or sparse, or a source of rows, as in MiniBatchRegressor, that fits into memory.
-        y : (n,) or (n, t)
-        sample_weight : (n,), optional
-            As in MiniBatchRegressor; held-out rows count by them too.
+        The arguments are those of MiniBatchRegressor. Sources of rows must fit into memory, and held-out rows count
+        by `sample_weight`, too.
         """
         found = opened(X, y, sample_weight)
         if isinstance(found, Stream):
@@ -217,34 +202,10 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, HeldOutSearch):
             count = losses.shape[1] * (1 if chosen.coef_.ndim == 1 else len(chosen.coef_))
             self.test_error_, width = corrected(losses, weights, np.zeros(len(losses)), count)
             self.interval_ = self.test_error_ * np.exp(-width), self.test_error_ * np.exp(width)
-        for name in ("coef_", "intercept_", "n_iter_", "learning_rate_"):
+        self._names = None if found is None else found.names
+        for name in ("_fit", "coef_", "intercept_", "n_iter_", "learning_rate_"):
             setattr(self, name, getattr(chosen, name))
         return self
-
-    @overload
-    def predict(self, X: Any, return_std: Literal[False] = False) -> FloatArray: ...
-    @overload
-    def predict(self, X: Any, return_std: Literal[True]) -> tuple[FloatArray, FloatArray]: ...
-    @overload
-    def predict(self, X: Any, return_std: bool) -> FloatArray | tuple[FloatArray, FloatArray]: ...
-    def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Predictions of the chosen model for rows X (m, p), with `return_std` as in MiniBatchRegressor."""
-        return self._chosen.predict(checked_rows(self, X), return_std=return_std)
-
-    def path(self, epochs: ArrayLike) -> Path:
-        """Coefficients and intercepts of the chosen model after each of the given epochs."""
-        return self._chosen.path(epochs)
-
-    @property
-    def run_(self) -> Run:
-        """The run of the chosen model."""
-        return self._chosen.run_
-
-    @property
-    def _chosen(self) -> MiniBatchRegressor:
-        check_is_fitted(self)
-        chosen: MiniBatchRegressor = self.best_estimator_
-        return chosen
 
 
 def _listed(name: str, values: Any) -> list[Any]:
@@ -253,14 +214,12 @@ def _listed(name: str, values: Any) -> list[Any]:
     >>> _listed("momenta", 0.9)
     Traceback (most recent call last):
     ...
-    ValueError: momenta must be a list of what to try, with at least one entry, but it is 0.9.
+    reshuffle.errors.ArgumentError: momenta must be a list of what to try, with at least one entry, but it is 0.9.
     """
     if isinstance(values, np.ndarray) and values.ndim == 1:
         values = values.tolist()
     if not isinstance(values, list | tuple) or not values:
-        raise ValueError(
-            f"{name} must be a list of what to try, with at least one entry, but it is {values!r}."
-        )
+        raise ArgumentError(name, "be a list of what to try, with at least one entry", f"it is {values!r}")
     return list(values)
 
 
@@ -278,7 +237,7 @@ def _epochs(value: Any) -> FloatArray:
         return np.union1d(few, np.geomspace(1, last, _FURTHER_APART).round())
     when = np.unique(_arrays.epochs(value))
     if not len(when) or when[0] < 1:
-        raise ValueError(f"epochs must be a list of numbers of at least 1, but it is {value!r}.")
+        raise ArgumentError("epochs", "be a list of numbers of at least 1", f"it is {value!r}")
     return when
 
 
@@ -345,10 +304,8 @@ def _by_folds(
         for rows, others in folds:
             held_out = data.part(others)
             if held_out.weights is not None and not held_out.weights.any():
-                raise ValueError(
-                    "cv must hold out rows with weight in every split, but in one all of them have "
-                    "sample_weight zero."
-                )
+                allowed = "hold out rows with weight in every split"
+                raise ArgumentError("cv", allowed, "in one all of them have sample_weight zero")
             coefficients, intercepts = training.on(data.part(rows)).path(epochs)
             predicted = (coefficients @ held_out.X.T + intercepts[..., np.newaxis]).reshape(
                 len(epochs), -1, len(others)
