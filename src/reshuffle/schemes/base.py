@@ -138,6 +138,10 @@ class Scheme(ABC):
     """The scheme as it was made, if this one visits compressed rows."""
     met: CompressedRows | None = None
     """Rows that it visits."""
+    _own: ClassVar[tuple[str, ...]] = ()
+    """Attributes of this kind of scheme in which equal ones agree, too."""
+    _fixed: str = ""
+    """What says nothing about another batch size, in words; empty where batches may have another one."""
     _explicit: list[IntArray] | None = None
     _compressed: tuple[list[IntArray], IntArray] | None = None
 
@@ -169,10 +173,9 @@ class Scheme(ABC):
             self._explicit = _index_arrays(batches)
             self.batches = len(self._explicit)
             if not self.takes_members:
-                raise ValueError(
-                    "batches must be a whole number of at least 1, since every epoch draws the rows of a batch "
-                    "anew, but it is a list of index arrays; try RandomReshuffling."
-                )
+                allowed = "be a whole number of at least 1, since every epoch draws the rows of a batch anew"
+                given = "it is a list of index arrays"
+                raise ArgumentError("batches", allowed, given, "try RandomReshuffling")
         elif self.batch_size is None:
             hint = "Or give {batch_size}." if batches is None else ""
             self.batches = _arrays.whole_number("batches", batches, 1, hint=hint)
@@ -277,16 +280,14 @@ class Scheme(ABC):
         everything = np.concatenate(self._explicit)
         low, high = int(everything.min()), int(everything.max())
         if low < 0 or high >= n:
-            raise ValueError(
-                f"batches must hold row indices in 0..{n - 1}, but one is {low if low < 0 else high}."
-            )
+            allowed = f"hold row indices in 0..{n - 1}"
+            raise ArgumentError("batches", allowed, f"one is {low if low < 0 else high}")
         visits = np.bincount(everything, minlength=n)
         if (visits != 1).any():
             row = int(np.flatnonzero(visits != 1)[0])
             found = "none of them" if visits[row] == 0 else f"{visits[row]} places"
-            raise ValueError(
-                f"batches must cover every row of 0..{n - 1} exactly once, but row {row} is in {found}."
-            )
+            allowed = f"cover every row of 0..{n - 1} exactly once"
+            raise ArgumentError("batches", allowed, f"row {row} is in {found}")
         return list(self._explicit)
 
     def divisors(self, n: int) -> FloatArray:
@@ -336,10 +337,9 @@ class Scheme(ABC):
                 "a row has found its batch when it was added, and sizes are what they became."
             )
         if self.batches not in (1, found):
-            raise ValueError(
-                f"batches must be {found}, the number of batches that were filled, or 1, but it is "
-                f"{self.batches}; fill rs.Accumulator(batches={self.batches}) for that."
-            )
+            allowed = f"be {found}, the number of batches that were filled, or 1"
+            hint = f"fill rs.Accumulator(batches={self.batches}) for that"
+            raise ArgumentError("batches", allowed, f"it is {self.batches}", hint)
         self._compressed = places, compressed.counts
         if self.batches == 1:
             self._compressed = [np.arange(len(compressed.X), dtype=np.intp)], np.array([compressed.n])
@@ -415,16 +415,14 @@ class Scheme(ABC):
         Rows that were assigned to batches one by one, and an order of the batches that was given, have no such
         counterpart and are refused.
         """
-        if self.is_explicit:
-            raise self._no_counterpart("batches whose rows were given")
+        what = "batches whose rows were given" if self.is_explicit else self._fixed
+        if what:
+            raise UnsupportedError(
+                f"{self!r} has {what}, which say nothing about another batch size; make that scheme yourself."
+            )
         made = copy.copy(self)
         made.batches, made.batch_size = None, _arrays.whole_number("batch_size", batch_size, 1)
         return made
-
-    def _no_counterpart(self, what: str) -> UnsupportedError:
-        return UnsupportedError(
-            f"{self!r} has {what}, which say nothing about another batch size; make that scheme yourself."
-        )
 
     def timelines(self, n: int) -> Sequence["Scheme"]:
         """The equally likely schemes between which a run chooses at its start; most draw afresh in every epoch."""
@@ -438,8 +436,10 @@ class Scheme(ABC):
     def settings(self) -> tuple[object, ...]:
         """Numbers, words and schemes that are equal for equal schemes of a kind alone."""
         rows = None if self._explicit is None else tuple(tuple(part.tolist()) for part in self._explicit)
-        counts = () if self._compressed is None else (tuple(self._compressed[1].tolist()),)
-        return self.batches, self.batch_size, rows, self.drop_last, self.normalize, *counts
+        counts = None if self._compressed is None else self._compressed[1]
+        own = [counts, *(getattr(self, name) for name in self._own)]
+        plain = (tuple(one.tolist()) if isinstance(one, np.ndarray) else one for one in own)
+        return self.batches, self.batch_size, rows, self.drop_last, self.normalize, *plain
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Scheme):
@@ -471,15 +471,14 @@ def _index_arrays(batches: Iterable[Any]) -> list[IntArray]:
             f"batches must be a whole number >= 1 or a list of index arrays, but it is {batches!r}."
         ) from None
     if not parts:
-        raise ValueError("batches must hold at least one index array, but the list is empty.")
+        raise ArgumentError("batches", "hold at least one index array", "the list is empty")
     for number, part in enumerate(parts):
         if part.ndim != 1 or part.size == 0 or part.dtype.kind not in "iu":
-            raise ValueError(
-                f"batches[{number}] must be a one-dimensional, non-empty array of row indices, "
-                f"but it has shape {part.shape} and dtype {part.dtype}."
-            )
+            allowed = "be a one-dimensional, non-empty array of row indices"
+            given = f"it has shape {part.shape} and dtype {part.dtype}"
+            raise ArgumentError(f"batches[{number}]", allowed, given)
         if part.max() > np.iinfo(np.intp).max:
-            raise ValueError(f"batches[{number}] must hold row indices, but one is {part.max()}.")
+            raise ArgumentError(f"batches[{number}]", "hold row indices", f"one is {part.max()}")
     return [part.astype(np.intp) for part in parts]
 
 

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import permutations as every_order
 from itertools import repeat
 from math import factorial
-from typing import Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle.errors import UnsupportedError
+from reshuffle.errors import ArgumentError, UnsupportedError
 from reshuffle.schemes.base import Batches, Scheme, Shuffle, Visit, with_named_numbers
 
 _MOST_ENUMERATED = 720
@@ -29,15 +29,13 @@ class FullBatch(Scheme):
     shuffle = Shuffle.NEVER
     is_symmetric = True
     example = ""
+    _fixed = "all rows in one batch"
 
     def __init__(self) -> None:
         super().__init__(batches=1)
 
     def __repr__(self) -> str:
         return "FullBatch()"
-
-    def with_batch_size(self, batch_size: int) -> Self:
-        raise self._no_counterpart("all rows in one batch")
 
 
 class Cyclic(Scheme):
@@ -57,6 +55,7 @@ class Cyclic(Scheme):
     """
 
     shuffle = Shuffle.NEVER
+    _own: ClassVar[tuple[str, ...]] = ("_order",)
 
     @with_named_numbers
     def __init__(
@@ -74,9 +73,8 @@ class Cyclic(Scheme):
             return
         numbers = _arrays.any_array("order", order)
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-            raise ValueError(
-                f"order must be a one-dimensional sequence of the numbers of the batches, but it is {order!r}."
-            )
+            allowed = "be a one-dimensional sequence of the numbers of the batches"
+            raise ArgumentError("order", allowed, f"it is {order!r}")
         self._order = numbers.astype(np.intp)
         if self.batches is not None:
             self._require_fit(self.batches)
@@ -86,8 +84,8 @@ class Cyclic(Scheme):
         return f"{type(self).__name__}({self._words}{order})"
 
     @property
-    def settings(self) -> tuple[object, ...]:
-        return (*super().settings, None if self._order is None else tuple(self._order.tolist()))
+    def _fixed(self) -> str:  # type: ignore[override]
+        return "" if self._order is None else "batches in an order that was given"
 
     def order(self, n: int) -> IntArray:
         return np.arange(self.steps(n)) if self._order is None else self._order
@@ -97,17 +95,10 @@ class Cyclic(Scheme):
         self._require_fit(steps)
         return steps
 
-    def with_batch_size(self, batch_size: int) -> Self:
-        if self._order is not None:
-            raise self._no_counterpart("batches in an order that was given")
-        return super().with_batch_size(batch_size)
-
     def _require_fit(self, batches: int) -> None:
         if self._order is not None and sorted(self._order.tolist()) != list(range(batches)):
-            raise ValueError(
-                f"order must hold each of the numbers 0..{batches - 1} of the batches once, "
-                f"but it is {self._order.tolist()}."
-            )
+            allowed = f"hold each of the numbers 0..{batches - 1} of the batches once"
+            raise ArgumentError("order", allowed, f"it is {self._order.tolist()}")
 
     def divisors(self, n: int) -> FloatArray:
         self.steps(n)
@@ -168,6 +159,7 @@ class ShuffleOnce(Cyclic):
     """
 
     shuffle = Shuffle.ONCE
+    _own = ("_order", "draws", "_sample_seed")
 
     @with_named_numbers
     def __init__(
@@ -186,14 +178,9 @@ class ShuffleOnce(Cyclic):
         )
         self.draws = None if draws is None else _arrays.whole_number("draws", draws, 4)
         if self.draws is not None and self.draws % 2:
-            raise ValueError(
-                f"draws must be even, since orders are drawn with their reverses, but it is {draws}."
-            )
+            allowed = "be even, since orders are drawn with their reverses"
+            raise ArgumentError("draws", allowed, f"it is {draws}")
         self._sample_seed = int(_arrays.generator("seed", seed).integers(2**63))
-
-    @property
-    def settings(self) -> tuple[object, ...]:
-        return (*super().settings, self.draws, self._sample_seed)
 
     def samples_orders(self, n: int) -> bool:
         if self._order is not None:
@@ -278,6 +265,8 @@ class LocalDescent(Scheme):
     shuffle = Shuffle.FROM_A_LIST
     is_random = False
     example = "clients=4, local_steps=10"
+    _own = ("local_steps",)
+    _fixed = "clients"
 
     def __init__(self, clients: Batches, local_steps: int):
         self.local_steps = _arrays.whole_number("local_steps", local_steps, 1)
@@ -289,10 +278,6 @@ class LocalDescent(Scheme):
         clients = "an explicit partition, " if self.is_explicit else ""
         return f"LocalDescent({clients}clients={self.batches}, local_steps={self.local_steps})"
 
-    @property
-    def settings(self) -> tuple[object, ...]:
-        return (*super().settings, self.local_steps)
-
     def steps(self, n: int) -> int:
         self.sizes(n)
         return self.local_steps
@@ -300,9 +285,6 @@ class LocalDescent(Scheme):
     def orders(self, n: int) -> Sequence[IntArray]:
         # The mean over a client that is drawn at random is the mean over all of them.
         return [np.full(self.local_steps, client) for client in range(len(self.sizes(n)))]
-
-    def with_batch_size(self, batch_size: int) -> Self:
-        raise self._no_counterpart("clients")
 
     def visits(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[Iterator[Visit]]:
         raise UnsupportedError(

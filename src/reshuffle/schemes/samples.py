@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,7 +36,7 @@ class ShuffledUnits(Scheme):
 
     def _units(self, n: int) -> int:
         if n % self.rows_per_unit:
-            raise ValueError(f"rows must divide the number of rows, {n}, but it is {self.rows_per_unit}.")
+            raise ArgumentError("rows", f"divide the number of rows, {n}", f"it is {self.rows_per_unit}")
         return n // self.rows_per_unit
 
     def sizes(self, n: int) -> IntArray:
@@ -125,11 +125,12 @@ class GroupReshuffling(ShuffledUnits):
     >>> GroupReshuffling(3, batch_size=1).sizes(10)
     Traceback (most recent call last):
     ...
-    ValueError: rows must divide the number of rows, 10, but it is 3.
+    reshuffle.errors.ArgumentError: rows must divide the number of rows, 10, but it is 3.
     """
 
     unit = Unit.GROUP
     example = "10, batch_size=32"
+    _own = ("rows_per_unit",)
     most_alone = 12.0
 
     @with_named_numbers
@@ -147,10 +148,6 @@ class GroupReshuffling(ShuffledUnits):
 
     def __repr__(self) -> str:
         return f"GroupReshuffling({self.rows_per_unit}, {self._words})"
-
-    @property
-    def settings(self) -> tuple[object, ...]:
-        return (*super().settings, self.rows_per_unit)
 
     def _visit_compressed(self, compressed: CompressedRows, first_rows: IntArray | None) -> None:
         self.groups(compressed.n)
@@ -172,7 +169,7 @@ class DrawnSamples(Scheme):
     @with_named_numbers
     def __init__(self, batch_size: int, *, drop_last: bool = False):
         if batch_size is None:
-            raise ValueError("batch_size must be a whole number of at least 1, but it is None.")
+            raise ArgumentError("batch_size", "be a whole number of at least 1", "it is None")
         super().__init__(batch_size=batch_size, drop_last=drop_last)
         self._kept: int | None = None
 
@@ -289,6 +286,7 @@ class WeightedSampling(DrawnSamples):
     """
 
     example = "weights, batch_size=32"
+    _own = ("weights",)
 
     def __init__(self, weights: ArrayLike, *, batch_size: int, drop_last: bool = False):
         super().__init__(batch_size=batch_size, drop_last=drop_last)
@@ -303,10 +301,6 @@ class WeightedSampling(DrawnSamples):
         shown = [f"{weight:.6g}" for weight in (self.weights / self.weights.min())[:4]]
         shown += ["..."] * (len(self.weights) > 4)
         return f"WeightedSampling([{', '.join(shown)}], {self._words})"
-
-    @property
-    def settings(self) -> tuple[object, ...]:
-        return (*super().settings, tuple(self.weights.tolist()))
 
     def partition(self, n: int) -> list[IntArray]:
         if len(self.weights) != n:
@@ -379,6 +373,8 @@ class PoissonSampling(DrawnSamples):
     """
 
     example = "rate=0.1"
+    _own = ("rate", "gradient_noise")
+    _fixed = "a rate in place of a batch size"
 
     def __init__(
         self, rate: float, *, steps: int | None = None, normalize: str = "equal", gradient_noise: float = 0.0
@@ -398,10 +394,6 @@ class PoissonSampling(DrawnSamples):
         words += [f"normalize={self.normalize!r}"] * (self.normalize != "equal")
         words += [f"gradient_noise={self.gradient_noise:g}"] * (self.gradient_noise > 0)
         return f"PoissonSampling({', '.join(words)})"
-
-    @property
-    def settings(self) -> tuple[object, ...]:
-        return (*super().settings, self.rate, self.gradient_noise)
 
     def sizes(self, n: int) -> IntArray:
         """The largest number of rows of each step, (steps,): all."""
@@ -425,9 +417,6 @@ class PoissonSampling(DrawnSamples):
         if self.normalize == "equal":
             return 1.0, (1 - self.rate) / (self.rate * n), 0.0
         return _drawn_means(n, self.rate)
-
-    def with_batch_size(self, batch_size: int) -> Self:
-        raise self._no_counterpart("a rate in place of a batch size")
 
     def visits(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[Iterator[Visit]]:
         while True:

@@ -4,13 +4,13 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from itertools import islice
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle.errors import UnsupportedError
+from reshuffle.errors import ArgumentError, UnsupportedError
 from reshuffle.problem.batches import RowGroups
 from reshuffle.problem.row_space import CompressedRows
 from reshuffle.schemes.base import Scheme, Shuffle, Unit, Visit
@@ -46,6 +46,7 @@ class Stages(Scheme):
     shuffle = Shuffle.BY_STAGE
     unit = Unit.SAMPLE
     example = _FORM
+    _fixed = "stages"
 
     def __init__(self, stages: Sequence[StageLike]):
         self._stages = _checked(stages)
@@ -75,9 +76,6 @@ class Stages(Scheme):
 
     def sizes(self, n: int) -> IntArray:
         raise self._unknown("the rows of each step")
-
-    def with_batch_size(self, batch_size: int) -> Self:
-        raise self._no_counterpart("stages")
 
     def partition(self, n: int) -> list[IntArray]:
         last = max(int(max(rows.max() for rows in scheme.partition(n))) for _, scheme in self._stages)
@@ -111,27 +109,24 @@ class Stages(Scheme):
 
 def _checked(stages: Any) -> tuple[tuple[float, Scheme], ...]:
     if not isinstance(stages, list | tuple) or not stages:
-        raise ValueError(
-            f"stages must be a list of pairs of epochs and a scheme, such as {_FORM}, but it is {stages!r}."
-        )
+        allowed = f"be a list of pairs of epochs and a scheme, such as {_FORM}"
+        raise ArgumentError("stages", allowed, f"it is {stages!r}")
     made = []
     for number, stage in enumerate(stages):
         if not isinstance(stage, list | tuple) or len(stage) != 2:
-            raise ValueError(f"stages[{number}] must be a pair of epochs and a scheme, but it is {stage!r}.")
+            raise ArgumentError(f"stages[{number}]", "be a pair of epochs and a scheme", f"it is {stage!r}")
         (length, scheme), name = stage, f"the scheme of stages[{number}]"
         if not isinstance(scheme, Scheme):
             example = "RandomReshuffling(batches=4)"
             raise TypeError(f"{name} must be a scheme such as {example}, but it is {scheme!r}.")
         if scheme.has_stages:
-            raise ValueError(
-                f"{name} must not have stages itself, but it is {scheme!r}; put all stages into one list."
-            )
+            allowed = "not have stages itself"
+            raise ArgumentError(name, allowed, f"it is {scheme!r}", "put all stages into one list")
         name = f"the epochs of stages[{number}]"
         if length is not None and length != math.inf:
             length = float(_arrays.whole_number(name, length, 1, hint="None is for ever."))
         elif number < len(stages) - 1:
-            raise ValueError(
-                f"{name} must be a whole number of at least 1, since others follow, but it is {length!r}."
-            )
+            allowed = "be a whole number of at least 1, since others follow"
+            raise ArgumentError(name, allowed, f"it is {length!r}")
         made.append((math.inf if length is None else length, scheme))
     return tuple(made)
