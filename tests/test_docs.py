@@ -12,6 +12,7 @@ from tests.looped import for_all
 ROOT = Path(__file__).parent.parent
 PAPER = (ROOT / "docs" / "paper.md").read_text()
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
+WORKFLOWS = [str(path.relative_to(ROOT)) for path in (ROOT / ".github/workflows").glob("*.yml")]
 
 
 def anchors(page):
@@ -62,9 +63,9 @@ def test_every_test_of_the_paper_is_in_the_map():
                 assert f"{path.relative_to(ROOT)}::{name}" in PAPER, name
 
 
-@for_all("page", PAGES)
-def test_every_file_that_a_page_names_exists(page):
-    for name in re.findall(r"`((?:src/|docs/|tests/|benchmarks/)[\w/.]*)`", (ROOT / page).read_text()):
+@for_all("page", [*PAGES, "CONTRIBUTING.md", "Makefile", *WORKFLOWS])
+def test_every_file_that_a_page_or_a_workflow_names_exists(page):
+    for name in re.findall(r"(?<![\w/.])(?:src|docs|tests|benchmarks)/[\w/.]*[\w/]", (ROOT / page).read_text()):
         assert (ROOT / name).exists(), name
 
 

@@ -76,10 +76,3 @@ def test_the_conda_recipe_asks_for_what_the_package_asks_for():
     found = [line.strip().removeprefix("- ").replace(" ", "") for line in run.splitlines()]
     assert found[1:] == project["dependencies"]
     assert re.findall(r'version: "(.*)"', recipe) == [reshuffle.__version__.partition(".dev")[0]]
-
-
-def test_workflows_name_files_that_exist():
-    workflows = "".join(path.read_text() for path in (ROOT / ".github/workflows").glob("*.yml"))
-    named = set(re.findall(r"\b(?:tests|docs|src)/[\w/.]+\w", workflows))
-    assert {"tests/lowest.py", "tests/test_essentials.py"} <= named
-    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
