@@ -32,6 +32,11 @@ WRONG = [
     ("batch_spectrum(0.5, 0.1, 2, covariance=[0.0])", "covariance must have eigenvalues >= 0"),
     ("batch_spectrum(0.5, 0.1, 2, covariance=np.eye(2))", "covariance must be None, a free.Discrete"),
     ("batch_spectrum(0.5, 0.1, 2, covariance=[])", "covariance must be None"),
+    (
+        "batch_spectrum(0.5, 0.1, 2, row_scales=[0.0, 1.0])",
+        "row_scales must lie between 1e-6 and 1e6, but they go from 0 to 1",
+    ),
+    ("batch_spectrum(0.5, 0.1, 2, row_scales=[nan])", "row_scales must"),
     # What would overflow.
     ("batch_spectrum(1e300, 0.1, 2)", "aspect must lie between 1e-12 and 1e"),
     ("batch_spectrum(0.5, 1e-300, 2)", "alpha must lie between 1e-50 and 1e"),

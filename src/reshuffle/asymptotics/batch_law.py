@@ -1,6 +1,7 @@
 """The limiting spectrum of alpha Z(alpha/B) for any B and any discrete Sigma, and the critical alpha."""
 
 import math
+from dataclasses import replace
 from functools import cache, cached_property
 
 import numpy as np
@@ -14,21 +15,22 @@ from reshuffle.asymptotics.batch_system import BatchSystem, State
 from reshuffle.asymptotics.edges import contracted, leaving_alpha, outer_ends
 from reshuffle.asymptotics.epoch_law import EpochLaw
 from reshuffle.asymptotics.interval_series import IntervalSeries
-from reshuffle.asymptotics.spectra import IDENTITY, Covariance, population
+from reshuffle.asymptotics.spectra import IDENTITY, Covariance, Population, population
 from reshuffle.asymptotics.two_batch_law import TwoBatchLaw
 from reshuffle.errors import BudgetError
 from reshuffle.free.checks import Complex, ConvergenceError, Real
-from reshuffle.free.laws import MarchenkoPastur
+from reshuffle.free.laws import Discrete, MarchenkoPastur
 from reshuffle.free.measure import Measure
 from reshuffle.free.progress import BUDGET, Effort, working
 from reshuffle.free.solver import AxisSolver, follow, resolved
 from reshuffle.free.support import support as support_of
-from reshuffle.problem import gaussian
+from reshuffle.problem import LeastSquares, gaussian
 from reshuffle.run.modes import Epoch
 from reshuffle.schemes import RandomReshuffling
 
 _ENTRIES = 60_000
 """Entries of the sampled X whose eigenvalues locate the support."""
+_GOLDEN = (math.sqrt(5) - 1) / 2
 _USUAL_STEPS, _STEPS_OF_DECADES = 4_000, 800
 """Newton steps that support and measure usually need, and per squared decade of the spectrum's size beyond one."""
 _STEP, _STEP_PER_ENTRY = 1e-5, 1.5e-7
@@ -49,9 +51,8 @@ class BatchLaw(EpochLaw):
     """The limiting law of alpha Z(alpha/B) for Gaussian data with p/n -> aspect.
 
     Z is the symmetrised product of B free Marchenko-Pastur variables (ratio B aspect, variance alpha/B), with
-    Sigma^(1/2) on both sides of each; `reshuffle.free` follows its fixed point, in the form of `BatchSystem`.
-
-    Its aspect, alpha, batches, covariance, budget and source are those of `batch_spectrum`.
+    Sigma^(1/2) on both sides of each, compound free Poisson ones with scales of rows: see `BatchSystem`. Its
+    aspect, alpha, batches, covariance, budget, source and row_scales are those of `batch_spectrum`.
 
     >>> law = BatchLaw(aspect=0.25, alpha=0.4, batches=4)
     >>> [(round(low, 6), round(high, 6)) for low, high in law.support]
@@ -66,10 +67,11 @@ class BatchLaw(EpochLaw):
         covariance: Covariance = None,
         budget: float = BUDGET,
         source: ArrayLike | None = None,
+        row_scales: ArrayLike | Discrete | None = None,
     ):
         self.aspect, self.alpha = spectra.aspect(aspect), spectra.alpha(alpha)
         self.batches = spectra.batches(batches)
-        self.population = population(covariance, source)
+        self.population = population(covariance, source, row_scales)
         self.budget = _arrays.positive("budget", budget, "seconds of one core")
 
     @cached_property
@@ -86,7 +88,7 @@ class BatchLaw(EpochLaw):
         B = self.batches
         entries, products = (B + 1) * (B + 2) * (B + 3) / 6, (B + 2) ** 4 / 8
         each = _VISIT_PER_ENTRY * entries + _VISIT_PER_PRODUCT * products
-        return _VISIT + len(self.population.eigenvalues) * each
+        return _VISIT + (len(self.population.eigenvalues) + len(self.population.row_squares) - 1) * each
 
     def _refused(self, needed: float, budget: float) -> BudgetError:
         return BudgetError(
@@ -108,8 +110,7 @@ class BatchLaw(EpochLaw):
     def system(self) -> BatchSystem:
         """The fixed-point equations, refused where one point is beyond the budget: they may need much memory."""
         self.afford(_VISITS * self._visit)
-        spectrum = self.population
-        return BatchSystem(self.aspect, self.alpha, self.batches, spectrum.eigenvalues, spectrum.weights)
+        return BatchSystem(self.aspect, self.alpha, self.batches, self.population)
 
     def _transforms(self, z: Complex) -> Complex:
         """The Cauchy transforms of law, signal and noise, (3, points); nan where a point could not be solved."""
@@ -223,14 +224,6 @@ class BatchLaw(EpochLaw):
             else (low, high)
         )
 
-    def _untested(self, t: Real) -> Real:
-        unit = self.system.unit
-        values, errors = self._solve(t / unit + 0j)
-        size = -values[:, 0, 0].imag
-        # Near a hard edge the rounding of G alone would count as mass.
-        density = np.where(size > errors, size, 0.0) / (np.pi * unit)
-        return np.asarray(np.where(np.isfinite(errors), density, np.nan))
-
     @cached_property
     def _structure(self) -> tuple[tuple[tuple[float, float], ...], Measure]:
         """The support and the law on it, by searches on finer and finer grids until no mass is missing."""
@@ -238,25 +231,28 @@ class BatchLaw(EpochLaw):
             return (self.ends,), self._measure_on((self.ends,))
         with self.effort.question(self.budget):
             self.effort.expect(self._expected)
-            return self._found()
+            seeds, unit = self._sampled_eigenvalues(), self.system.unit
 
-    def _found(self) -> tuple[tuple[tuple[float, float], ...], Measure]:
-        seeds = self._sampled_eigenvalues()
-        for resolution in (60, 300, 1500):
-            chosen = seeds[:: max(1, len(seeds) // resolution)]
-            found = support_of(self._untested, chosen, resolution, folds=self._folds).intervals
-            measure = self._measure_on(found)
-            if abs(measure.mass - 1) < 1e-7:
-                return found, measure
-        raise ConvergenceError(
-            f"the intervals {found} hold all but {1 - measure.mass:.2g} of the spectrum of {self!r}: there is one"
-            " too narrow to be found; use density(t) at chosen points"
-        )
+            def density(t: Real) -> Real:
+                values, errors = self._solve(t / unit + 0j)
+                size = -values[:, 0, 0].imag
+                # Near a hard edge the rounding of G alone would count as mass.
+                found = np.where(size > errors, size, 0.0) / (np.pi * unit)
+                return np.asarray(np.where(np.isfinite(errors), found, np.nan))
 
-    def _folds(self, outside: Real, inside: Real) -> Real:
-        """The ends of the spectrum between points (n,) outside and inside of it, nan where they are not regular."""
-        unit = self.system.unit
-        return np.asarray(self._axis.ends(outside / unit, inside / unit) * unit)
+            def folds(outside: Real, inside: Real) -> Real:
+                return np.asarray(self._axis.ends(outside / unit, inside / unit) * unit)
+
+            for resolution in (60, 300, 1500):
+                chosen = seeds[:: max(1, len(seeds) // resolution)]
+                found = support_of(density, chosen, resolution, folds=folds).intervals
+                measure = self._measure_on(found)
+                if abs(measure.mass - 1) < 1e-7:
+                    return found, measure
+            raise ConvergenceError(
+                f"the intervals {found} hold all but {1 - measure.mass:.2g} of the spectrum of {self!r}: there is"
+                " one too narrow to be found; use density(t) at chosen points"
+            )
 
     def _sampled_eigenvalues(self) -> FloatArray:
         """The nonzero eigenvalues of alpha Z for a sampled X; eight batches stand for more."""
@@ -273,6 +269,11 @@ class BatchLaw(EpochLaw):
         order = np.searchsorted(np.cumsum(spectrum.weights), levels)
         diagonal = spectrum.eigenvalues[np.minimum(order, len(spectrum.eigenvalues) - 1)]
         problem = gaussian(n, p, covariance=diagonal, seed=0)
+        if not spectrum.has_even_rows:
+            # Every batch has rows of all scales: neighbours are far apart.
+            places = np.searchsorted(np.cumsum(spectrum.row_shares), np.arange(n) * _GOLDEN % 1)
+            squares = spectrum.row_squares[np.minimum(places, len(spectrum.row_squares) - 1)]
+            problem = LeastSquares(problem.X * np.sqrt(squares)[:, np.newaxis], problem.y)
         epoch = Epoch(problem, RandomReshuffling(batches=batches), self.alpha / batches)
         return np.sort(epoch.decay_rates[~epoch.modes.frozen])
 
@@ -331,6 +332,7 @@ def batch_spectrum(
     covariance: Covariance = None,
     budget: float = BUDGET,
     source: ArrayLike | None = None,
+    row_scales: ArrayLike | Discrete | None = None,
 ) -> EpochLaw:
     """The limiting law of alpha Z(alpha/B) for Gaussian data, p/n -> aspect, and any number of batches.
 
@@ -349,6 +351,9 @@ def batch_spectrum(
         Seconds of one core, estimated, that finding the support may cost; a BudgetError says so beforehand.
     source : (m,), optional
         The share of the squared signal along each eigenvalue, for learning curves; it does not change the law.
+    row_scales : (m,) or free.Discrete, optional
+        Scales tau > 0 of the rows x = tau Sigma^(1/2) z, independent of z: of equal shares, or a law. A covariance
+        of Sigma then wants E[tau^2] = 1. By default all are one.
 
     Returns
     -------
@@ -358,8 +363,10 @@ def batch_spectrum(
     >>> law = batch_spectrum(aspect=1.5, alpha=0.2, batches=3)
     >>> law.atoms[0][1].__round__(6), [(round(low, 6), round(high, 6)) for low, high in law.support]
     (0.333333, [(0.011047, 0.782981)])
+    >>> len(batch_spectrum(aspect=1.5, alpha=0.2, batches=3, row_scales=[0.5, 0.5, 2.0]).support)
+    2
     """
-    number, spectrum = spectra.batches(batches), population(covariance, source)
+    number, spectrum = spectra.batches(batches), population(covariance, source, row_scales)
     if spectrum.is_identity and number == 1:
         return FullBatchLaw(aspect, alpha)
     if (
@@ -380,7 +387,12 @@ _AT_ZERO, _AT_EDGE = 1e-11, 1e-6
 
 
 @working("the critical alpha")
-def critical_alpha(aspect: float, batches: int, covariance: Covariance = None) -> float:
+def critical_alpha(
+    aspect: float,
+    batches: int,
+    covariance: Covariance = None,
+    row_scales: ArrayLike | Discrete | None = None,
+) -> float:
     """The alpha at which the spectrum of alpha Z(alpha/B), frozen modes aside, first leaves (0, 2).
 
     For B = 1 and Sigma = I it is 2 / (1 + aspect^(1/2))^2. Otherwise the real solution of the equations at z = 2,
@@ -391,8 +403,8 @@ def critical_alpha(aspect: float, batches: int, covariance: Covariance = None) -
     aspect : float > 0
     batches : int
         From 1 to 20: 0.05 s for 3 batches, 1 to 4 s for 16 and 6 to 25 s for 20.
-    covariance : None, free.Discrete or (m,)
-        The spectrum of Sigma, as in `batch_spectrum`.
+    covariance, row_scales
+        The spectrum of Sigma and the scales of rows, as in `batch_spectrum`.
 
     Returns
     -------
@@ -403,7 +415,8 @@ def critical_alpha(aspect: float, batches: int, covariance: Covariance = None) -
     >>> round(critical_alpha(0.5, 1, covariance=4.0), 6) == round(critical_alpha(0.5, 1) / 4, 6)
     True
     """
-    ratio, number, spectrum = spectra.aspect(aspect), spectra.batches(batches), population(covariance)
+    ratio, number = spectra.aspect(aspect), spectra.batches(batches)
+    spectrum = population(covariance, row_scales=row_scales)
     if number > _MOST_BATCHES:
         raise BudgetError(
             f"batches must be at most {_MOST_BATCHES} for the critical alpha, but it is {number}: the search would"
@@ -412,39 +425,40 @@ def critical_alpha(aspect: float, batches: int, covariance: Covariance = None) -
         )
     full_batch = 2 / (1 + math.sqrt(ratio)) ** 2
     if not spectrum.is_identity:
-        unit = full_batch / (2 * float(spectrum.eigenvalues.max()))
+        unit = full_batch / (2 * float(spectrum.eigenvalues.max() * spectrum.row_squares.max()))
         # The law of alpha W is that of W in other units.
         full_batch = 2 * unit / BatchLaw(ratio, unit, 1, spectrum).ends[1]
     if number == 1:
         return full_batch
     # What Sigma does not see leaves the rest of the spectrum as it is.
-    seen = spectrum.eigenvalues > 0
-    share = 1 - spectrum.null
-    ratio, eigenvalues, weights = ratio * share, spectrum.eigenvalues[seen], spectrum.weights[seen] / share
+    seen, share = spectrum.eigenvalues > 0, 1 - spectrum.null
+    ratio *= share
+    spectrum = replace(
+        spectrum, eigenvalues=spectrum.eigenvalues[seen], weights=spectrum.weights[seen] / share
+    )
     if number == 2 and spectrum.is_identity and TwoBatchLaw.serves(ratio, full_batch):
         return _leaving(ratio, full_batch)
-    at_two = _reached(2.0, full_batch, ratio, number, eigenvalues, weights)
+    at_two = _reached(2.0, full_batch, ratio, number, spectrum)
     if math.isfinite(at_two):
-        system = BatchSystem(ratio, at_two, number, eigenvalues, weights)
+        system = BatchSystem(ratio, at_two, number, spectrum)
         if outer_ends(system, ratio > 1, 2.0, at_threshold=True)[0] > -_AT_ZERO:
             return at_two
-    return _reached(0.0, full_batch, ratio, number, eigenvalues, weights)
+    return _reached(0.0, full_batch, ratio, number, spectrum)
 
 
-def _reached(
-    edge: float, full_batch: float, aspect: float, batches: int, eigenvalues: FloatArray, weights: FloatArray
-) -> float:
+def _reached(edge: float, full_batch: float, aspect: float, batches: int, spectrum: Population) -> float:
     """The alpha at which the spectrum reaches `edge`, 0 or 2."""
-    plain = BatchSystem(aspect, full_batch, batches, eigenvalues, weights, plain=True)
-    # The part of the largest eigenvalue of Sigma is as wide as its share allows.
-    stride = 1 + (_STRIDE if len(eigenvalues) == 1 else min(_STRIDE, math.sqrt(aspect * float(weights[-1]))))
+    plain = BatchSystem(aspect, full_batch, batches, spectrum, plain=True)
+    # The part of the largest eigenvalue of Sigma, or of the largest rows, is as wide as its share allows.
+    shares = [] if spectrum.is_isotropic else [aspect * float(spectrum.weights[-1])]
+    shares += [] if len(spectrum.row_shares) == 1 else [float(spectrum.row_shares[-1]) / aspect]
+    stride = 1 + min([_STRIDE, *np.sqrt(shares).tolist()])
     for _ in range(_TRIES):
         alpha = leaving_alpha(plain, edge, full_batch, stride)
-        if len(eigenvalues) == 1:
+        if not shares:
             return alpha
-        # A narrow part of the spectrum, that of few eigenvalues of Sigma, may have passed unseen.
-        last = min(alpha, 2 * batches / float(eigenvalues[-1]))
-        system = BatchSystem(aspect, last, batches, eigenvalues, weights)
+        # A narrow part of the spectrum, that of few eigenvalues of Sigma or few rows, may have passed unseen.
+        system = BatchSystem(aspect, min(alpha, plain.last_alpha), batches, spectrum)
         ends = outer_ends(system, aspect > 1, at_threshold=True)
         if min(abs(end - edge) for end in ends) < _AT_EDGE or (math.isinf(alpha) and ends[1] < 2):
             return alpha

@@ -14,8 +14,9 @@ import numpy as np
 import scipy.sparse
 
 from reshuffle._arrays import FloatArray, IntArray
+from reshuffle.asymptotics.spectra import Population
 from reshuffle.free.checks import Complex
-from reshuffle.free.solver import RationalR, inverse
+from reshuffle.free.solver import inverse
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +62,9 @@ class SubsetSymmetry:
     @cached_property
     def pairing(self) -> list[FloatArray]:
         """J in each type: sizes i and B - i, with the sign (-1)^k of a complement; zero at the empty set."""
-        blocks = []
-        for k, sizes in enumerate(self.sizes):
-            block = (-1.0) ** k * (sizes[:, np.newaxis] + sizes == self.batches)
-            blocks.append(block)
-        return blocks
+        return [
+            (-1.0) ** k * (sizes[:, np.newaxis] + sizes == self.batches) for k, sizes in enumerate(self.sizes)
+        ]
 
     @cached_property
     def coefficients(self) -> list[FloatArray]:
@@ -124,6 +123,13 @@ def _assembled(blocks: Sequence[Complex]) -> Complex:
     return total
 
 
+def weighted(weights: FloatArray, blocks: Any) -> Any:
+    """The sums of matrices (..., k, sizes, sizes) with weights (k,)."""
+    if len(weights) == 1:
+        return weights[0] * blocks[..., 0, :, :]
+    return np.einsum("k,...kij->...ij", weights, blocks)
+
+
 def _consecutive(lengths: Sequence[int]) -> list[slice]:
     return [
         slice(int(end) - length, int(end)) for end, length in zip(np.cumsum(lengths), lengths, strict=True)
@@ -163,6 +169,19 @@ class SymmetricBlocks:
             index[rows, columns] = index[columns, rows] = self.unknowns + np.arange(len(rows))
             self.indices.append(index)
             self.unknowns += len(rows)
+        self._inner_entries = _consecutive([index.size for index in self.indices])
+        self._outer_entries = _consecutive([len(sizes) ** 2 for sizes in self.symmetry.sizes])
+        entries, places, down, up = self.crossings
+        factors = np.concatenate(down)
+        # A vector of inner type k and size k has no part in the outer type k + 1.
+        meets = factors != 0
+        inner, total = np.concatenate(entries)[meets], self._outer_entries[-1].stop
+        moved = [place + part.start for place, part in zip(places, self._outer_entries, strict=True)]
+        outer, spreading = np.concatenate(moved)[meets], np.concatenate(up)[meets]
+        columns = self.unknown_of_entry[inner]
+        self._restricting = _linear_map(inner, outer, factors[meets], (self.entries, total))
+        self._spreading = _linear_map(outer, inner, spreading, (total, self.entries))
+        self._spreading_unknowns = _linear_map(outer, columns, spreading, (total, self.unknowns))
 
     def spread(self, inner: Sequence[Any]) -> Blocks:
         """Sum over b of a matrix on the subsets without b, in the outer types."""
@@ -185,45 +204,6 @@ class SymmetricBlocks:
             flat[..., entries].reshape(*flat.shape[:-1], len(sizes), len(sizes))
             for entries, sizes in zip(self._outer_entries, self.symmetry.sizes, strict=True)
         ]
-
-    @cached_property
-    def _outer_entries(self) -> list[slice]:
-        """For each outer type, where its entries are among those of all."""
-        return _consecutive([len(sizes) ** 2 for sizes in self.symmetry.sizes])
-
-    @cached_property
-    def _inner_entries(self) -> list[slice]:
-        return _consecutive([index.size for index in self.indices])
-
-    @cached_property
-    def _spreading(self) -> Any:
-        """Entries of all outer blocks as sums over those of inner ones."""
-        inner, outer, _, factors = self._pairs
-        return _linear_map(outer, inner, factors, (self._outer_entries[-1].stop, self.entries))
-
-    @cached_property
-    def _spreading_unknowns(self) -> Any:
-        inner, outer, _, factors = self._pairs
-        columns = self.unknown_of_entry[inner]
-        return _linear_map(outer, columns, factors, (self._outer_entries[-1].stop, self.unknowns))
-
-    @cached_property
-    def _restricting(self) -> Any:
-        """Entries of all inner blocks as sums over those of outer ones."""
-        inner, outer, factors, _ = self._pairs
-        return _linear_map(inner, outer, factors, (self.entries, self._outer_entries[-1].stop))
-
-    @cached_property
-    def _pairs(self) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
-        """Inner and outer entries that meet, with the factors of restricting and of spreading."""
-        entries, places, down, up = self.crossings
-        moved = [place + part.start for place, part in zip(places, self._outer_entries, strict=True)]
-        factors = np.concatenate(down)
-        # A vector of inner type k and size k has no part in the outer type k + 1.
-        meets = factors != 0
-        found = (np.concatenate(entries), np.concatenate(moved), factors, np.concatenate(up))
-        inner, outer, restricting, spreading = (column[meets] for column in found)
-        return inner, outer, restricting, spreading
 
     def pack(self, blocks: Sequence[Complex]) -> Complex:
         """The vectors (..., unknowns) of symmetric blocks, one for each inner type."""
@@ -309,7 +289,7 @@ class State:
     image: Complex  # the next unknowns, (points, unknowns)
     blocks: Blocks  # G at each eigenvalue of Sigma, for each type (points, eigenvalues, sizes, sizes)
     restricted: Blocks  # the mean of lambda G on the subsets without a given batch, (points, sizes, sizes)
-    factors: Blocks  # beta (1 - c g beta)^-1, which tangents need
+    factors: Blocks  # beta (1 - c t g beta)^-1 at each squared row scale t, (points, scales, sizes, sizes)
 
     @cached_property
     def resolvent(self) -> Complex:
@@ -343,9 +323,10 @@ class State:
 class BatchSystem(SymmetricBlocks):
     """G(lambda) = (b + lambda sum_b H_b)^-1, one matrix over subsets for each eigenvalue lambda of Sigma.
 
-    H_b = -v beta_b (1 - c g beta_b)^-1 is the R-transform of a Marchenko-Pastur variable of variance
-    v = alpha/B and ratio B aspect (c = alpha aspect) at g, the mean of lambda G(lambda) on the subsets without b:
-    for Sigma = I this is the system of `reshuffle.free`, and Sigma^(1/2) between the
+    H_b = -v E[t beta_b (1 - c t g beta_b)^-1] is the R-transform of one batch at g, the mean of lambda G(lambda) on
+    the subsets without b, with v = alpha/B, c = alpha aspect and t the squared scale of a row. It is that of a
+    Marchenko-Pastur variable of variance v and ratio B aspect if all t are 1, and of a compound free Poisson
+    variable otherwise. For Sigma = I this is the system of `reshuffle.free`, and Sigma^(1/2) between the
     factors is averaged over by its conditional expectation. All batches are alike, so one H (in symmetric blocks)
     is unknown: 13 numbers for B = 4, where the general engine has 144.
 
@@ -362,12 +343,12 @@ class BatchSystem(SymmetricBlocks):
         aspect: float,
         alpha: float,
         batches: int,
-        eigenvalues: FloatArray,
-        weights: FloatArray,
+        population: Population,
         plain: bool = False,
     ):
         super().__init__(batches)
-        self.eigenvalues, self.weights = eigenvalues, weights
+        self.eigenvalues, self.weights = population.eigenvalues, population.weights
+        self.squares, self.shares = population.row_squares, population.row_shares
         self.aspect = aspect
         self.direct = self.unknowns <= _MOST_DIRECT
         # What z multiplies.
@@ -378,33 +359,37 @@ class BatchSystem(SymmetricBlocks):
         ones = [one.real for one in self.spread(self.symmetry.coefficients)]
         for where, pairing, one in zip(self.outer, self.symmetry.pairing, ones, strict=True):
             self.constant[where, where] += pairing - one
-        largest = float(eigenvalues.max())
-        self.unit = 1.0 if plain else min(1.0, alpha * largest * (1 + aspect**0.5) ** 2)
-        squares = (1 - alpha * eigenvalues / batches) ** 2 + alpha**2 * eigenvalues**2 * aspect / batches
-        small = bool(squares.max() < _SMALL**2 and batches * aspect < 1 and self.unit == 1)
-        self._adapt(self._rational(alpha), plain or small)
-        size = max(np.linalg.norm(transform.coefficient, 2) for transform in self.transforms)
-        # The norm of sum_b w_b at most: each is a Marchenko-Pastur variable of ratio B aspect.
-        reach = alpha * (1 + (batches * aspect) ** 0.5) ** 2 * largest
+        self.set_alpha(alpha)
+        # Of all rows as large as the largest: a Marchenko-Pastur variable ends there.
+        largest = alpha * float(self.eigenvalues.max() * self.squares.max())
+        self.unit = 1.0 if plain else min(1.0, largest * (1 + aspect**0.5) ** 2)
+        means, squares = (alpha * self.eigenvalues * (self.shares @ self.squares**k) for k in (1, 2))
+        products = (1 - means / batches) ** 2 + squares * alpha * self.eigenvalues * aspect / batches
+        small = bool(products.max() < _SMALL**2 and batches * aspect < 1 and self.unit == 1)
+        self._adapt(plain or small)
+        size = max(np.linalg.norm(coefficient, 2) for coefficient in self.coefficients)
+        # The norm of sum_b w_b at most: the ratio of each batch is B aspect.
+        reach = largest * (1 + (batches * aspect) ** 0.5) ** 2
         self.norm = float(np.linalg.norm(self._offset, 2) + reach * size)
-
-    def _rational(self, alpha: float) -> tuple[float, float, float]:
-        """(a, b, c) of the R-transform a + b g/(1 + c g) = v/(1 - alpha aspect g) of one batch."""
-        variance, scale = alpha / self.symmetry.batches, alpha * self.aspect
-        return variance, variance * scale, -scale
+        # With few parameters every W_b is a multiple of Sigma, and at this alpha the spectrum leaves (0, 2).
+        self.last_alpha = 2 * batches * alpha / float(means.max())
 
     def set_alpha(self, alpha: float) -> None:
-        """Change the step of a plain system."""
-        for transform in self.transforms:
-            transform.a, transform.b, transform.c = self._rational(alpha)
+        """Set the step; afterwards only that of a plain system may change."""
+        self.alpha = alpha
+        self.feedback = alpha * self.aspect * self.squares
+        self.variances = alpha / self.symmetry.batches * self.shares * self.squares
+        self.gains = self.variances * self.feedback
 
     def alpha_tangent(self, state: State) -> Complex:
-        """The derivative of the map in alpha, (points, unknowns): H = -v X, and X moves by aspect X g X."""
-        share, gain = 1 / self.symmetry.batches, self.transforms[0].a * self.aspect
+        """The derivative of the map in alpha, (points, unknowns): H = -v E[t X], and X moves by t aspect X g X."""
         pairs = zip(state.factors, state.restricted, strict=True)
-        return self.pack([-(share * x + gain * (x @ g @ x)) for x, g in pairs])
+        moves = [
+            weighted(self.variances, x) + weighted(self.gains, x @ g[:, np.newaxis] @ x) for x, g in pairs
+        ]
+        return -self.pack(moves) / self.alpha
 
-    def _adapt(self, r: tuple[float, float, float], small: bool) -> None:
+    def _adapt(self, small: bool) -> None:
         """Pass to the basis of u: restricted to the subsets without a batch it is that of the inner type 0.
 
         Where every F(S) is `small` instead of near I, at steps near one over the curvature, u would cancel what is
@@ -419,8 +404,7 @@ class BatchSystem(SymmetricBlocks):
             # The constant times u vanishes.
             self._offset[0, :] = self._offset[:, 0] = 0.0
         first, *others = self.symmetry.coefficients
-        coefficients = [inner.T @ first @ inner, *others]
-        self.transforms = [RationalR(block.astype(complex), r) for block in coefficients]
+        self.coefficients = [block.astype(complex) for block in (inner.T @ first @ inner, *others)]
         self.modifier = inner.T @ self.symmetry.modifier
 
     def base(self, z: Complex, height: Complex) -> Complex:
@@ -456,16 +440,17 @@ class BatchSystem(SymmetricBlocks):
             for start, h in zip(base, spread, strict=True)
         ]
         restricted = self.restrict(self.average(blocks, 1))
-        pairs = [transform.apply(g, g) for transform, g in zip(self.transforms, restricted, strict=True)]
-        images, factors = zip(*pairs, strict=True)
-        return State(self.average(blocks, 0), self.pack(images), blocks, restricted, list(factors))
+        feedback = self.feedback[:, np.newaxis, np.newaxis]
+        factors = [
+            beta @ inverse(np.eye(len(beta)) - feedback * (g @ beta)[:, np.newaxis])
+            for beta, g in zip(self.coefficients, restricted, strict=True)
+        ]
+        image = self.pack([-weighted(self.variances, factor) for factor in factors])
+        return State(self.average(blocks, 0), image, blocks, restricted, factors)
 
     def average(self, blocks: Sequence[Complex], power: int) -> Blocks:
         """The mean of lambda^power G(lambda) over the spectrum of Sigma."""
-        weights = self.weights * self.eigenvalues**power
-        if len(weights) == 1:
-            return [weights[0] * block[:, 0] for block in blocks]
-        return [np.einsum("l,nlij->nij", weights, block) for block in blocks]
+        return [weighted(self.weights * self.eigenvalues**power, block) for block in blocks]
 
     def _disassemble(self, matrix: Any, points: int) -> Blocks:
         full = np.broadcast_to(matrix, (points, self.size, self.size))
@@ -507,17 +492,19 @@ class BatchSystem(SymmetricBlocks):
         return result
 
     def weigh(self, left: Blocks, right: Blocks, inner: Complex) -> Complex:
-        """The R-transform's derivative v c X g X' for each column g of a matrix (points, entries, columns)."""
-        result = np.empty_like(inner)
+        """The R-transform's derivative v c E[t^2 X g X'] for columns g of a matrix (points, entries, columns)."""
+        result = np.zeros_like(inner)
         start, count = 0, inner.shape[-1]
-        for transform, a, b in zip(self.transforms, left, right, strict=True):
-            points, size = a.shape[:2]
+        for lefts, rights in zip(left, right, strict=True):
+            points, scales, size = lefts.shape[:3]
             part = slice(start, start + size * size)
-            rows = (a @ inner[:, part].reshape(points, size, size * count)).reshape(points, size, size, count)
-            # X' is symmetric, as everything here is.
-            turned = np.ascontiguousarray(rows.transpose(0, 2, 1, 3)).reshape(points, size, size * count)
-            done = (b @ turned).reshape(points, size, size, count).transpose(0, 2, 1, 3)
-            result[:, part] = transform.b * done.reshape(points, size * size, count)
+            columns = inner[:, part].reshape(points, size, size * count)
+            for k in range(scales):
+                rows = (lefts[:, k] @ columns).reshape(points, size, size, count)
+                # X' is symmetric, as everything here is.
+                turned = np.ascontiguousarray(rows.transpose(0, 2, 1, 3)).reshape(points, size, size * count)
+                done = (rights[:, k] @ turned).reshape(points, size, size, count).transpose(0, 2, 1, 3)
+                result[:, part] += self.gains[k] * done.reshape(points, size * size, count)
             start += size * size
         return result
 
@@ -530,7 +517,7 @@ class BatchSystem(SymmetricBlocks):
             flat = whole.reshape(points, whole.shape[1] ** 2)
             total[:, target] += factors * (flat.take(above, axis=1) + flat.take(below, axis=1))
         inner = total.reshape(points, self.unknowns, self.unknowns)[:, self.unknown_of_entry]
-        # G moves by -G move G and H by -v c X dg X: the signs cancel.
+        # G moves by -G move G and H by -v c E[t^2 X dg X]: the signs cancel.
         return self.weigh(state.factors, state.factors, inner)[:, self.first_entries]
 
     def tangent(self, state: State, directions: Complex) -> Complex:
@@ -549,8 +536,13 @@ class BatchSystem(SymmetricBlocks):
         return result
 
     def _image_tangent(self, state: State, moved: Sequence[Any]) -> Complex:
-        pairs = zip(self.transforms, state.factors, self.restrict(moved), strict=True)
-        return self.pack([transform.tangent(factor, dg, dg) for transform, factor, dg in pairs])
+        pairs = zip(state.factors, self.restrict(moved), strict=True)
+        return self.pack(
+            [
+                -weighted(self.gains, x[:, np.newaxis] @ dg[:, :, np.newaxis] @ x[:, np.newaxis])
+                for x, dg in pairs
+            ]
+        )
 
     def shift_tangent(self, state: State, direction: Complex) -> Complex:
         """The derivative of the map when the base moves along a matrix, (points, unknowns)."""
@@ -566,21 +558,21 @@ class BatchSystem(SymmetricBlocks):
         return _assembled([block[:, 0] for block in moved])
 
     def noise_vectors(self, state: State) -> Complex:
-        """(1 - c beta g)^-1 pi, (points, sizes): Pi_b as the resolvent of b's own batch sees it."""
-        weights = np.linalg.solve(self.transforms[0].coefficient, self.modifier)
+        """(1 - c t beta g)^-1 pi, (points, scales, sizes): Pi_b as the resolvent of b's own batch sees it."""
+        weights = np.linalg.solve(self.coefficients[0], self.modifier)
         return np.asarray(state.factors[0] @ weights)
 
     def noise_transform(self, state: State) -> Complex:
         """The Cauchy transform tau((z - alpha Z)^-1 M) of the noise, M = Xtilde' Xtilde / n.
 
         M is the mean of Pi_b W_b Pi_b over b, and Pi_b a combination of the states F(S). With g the restricted G
-        it is pi' g (1 - c beta g)^-1 pi, because beta (id (x) tau)(A^-1 w_b) = -H g.
+        it is pi' g E[t (1 - c t beta g)^-1] pi, because beta (id (x) tau)(A^-1 w_b) = -H g.
         """
-        return np.asarray(
-            np.einsum("i,nij,nj->n", self.modifier, state.restricted[0], self.noise_vectors(state))
-        )
+        vectors = self.shares * self.squares @ self.noise_vectors(state)
+        return np.asarray(np.einsum("i,nij,nj->n", self.modifier, state.restricted[0], vectors))
 
     @property
     def block_entries(self) -> int:
-        """The number of entries of all blocks of G at all eigenvalues of Sigma."""
-        return len(self.eigenvalues) * sum(len(sizes) ** 2 for sizes in self.symmetry.sizes)
+        """The number of entries of all blocks of G at all eigenvalues of Sigma, and of the factors but one."""
+        number = len(self.eigenvalues) + len(self.squares) - 1
+        return number * sum(len(sizes) ** 2 for sizes in self.symmetry.sizes)

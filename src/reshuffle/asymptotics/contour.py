@@ -194,9 +194,10 @@ class TwoResolvents:
         matrix = np.eye(system.entries) - system.weigh(before, after, through)
         solved = np.linalg.solve(matrix, -system.weigh(before, after, source))
         corner = (source - through @ solved)[..., 0]
-        size = self._vectors.shape[1]
+        size = self._vectors.shape[2]
         inner = corner[:, : size * size].reshape(-1, size, size)
-        noise = np.einsum("i,pij,pj->p", self._vectors[row], inner, self._vectors[columns]) / system.unit
+        scaled = (system.shares * system.squares / system.unit)[:, np.newaxis] * self._vectors[row]
+        noise = np.einsum("ki,pij,pkj->p", scaled, inner, self._vectors[columns])
         return np.asarray(noise), self._signal(row, columns, solved[..., 0])
 
     def _signal(self, row: int, columns: IntArray, solved: Complex) -> Complex:
@@ -345,16 +346,12 @@ class SpectralRisk:
         nothing = np.zeros(len(self.points), dtype=complex)
         if self.law.population.source_is_even:
             return Forms(self.contour.weights * self._transforms[1], none, none, nothing)
-        return Forms(nothing, *self._double(self._tables[1]), self._meeting())
-
-    def _meeting(self) -> Complex:
-        table = self._tables[1]
-        count, total = len(self.points), len(table)
-        circle = self._around_zero
-        if circle is None:
-            return np.zeros(count, dtype=complex)
-        upper, lower = table[:count, count:total], table[:count, total + count :]
-        return np.asarray(2 * self.contour.weights * (upper @ circle.weights + lower @ circle.weights.conj()))
+        table, circle, meeting = self._tables[1], self._around_zero, nothing
+        if circle is not None:
+            count, total = len(self.points), len(table)
+            upper, lower = table[:count, count:total], table[:count, total + count :]
+            meeting = 2 * self.contour.weights * (upper @ circle.weights + lower @ circle.weights.conj())
+        return Forms(nothing, *self._double(table), meeting)
 
     @property
     def counted_twice(self) -> float:

@@ -171,10 +171,10 @@ def leaving_alpha(system: BatchSystem, edge: float, full_batch: float, stride: f
     system.set_alpha(begin)
     # Full batch is the widest: at its critical alpha it ends at 2.
     ratio = (1 - math.sqrt(system.aspect)) ** 2 / (1 + math.sqrt(system.aspect)) ** 2
+    ratio *= float(system.squares[0] / system.squares[-1])
     distance = 2.0 - 2 * _BEGINNING if edge else 2 * _BEGINNING * ratio
     unknowns, settled = contracted(system, np.array([edge + 1j * _HEIGHT * distance]))
-    last = _BEYOND * 2 * system.symmetry.batches / float(system.eigenvalues.max())
-    approach = _AlphaApproach(system, begin, edge, stride, last)
+    approach = _AlphaApproach(system, begin, edge, stride, _BEYOND * system.last_alpha)
     if not (settled.all() and approach.begin(unknowns.real + 0j)):
         raise ConvergenceError(f"the spectrum was not found on one side of {edge:g} at alpha = {begin:.4g}")
     return approach.end(begin / 2)

@@ -321,15 +321,10 @@ class FreshSamples:
         """g_j, the increase per step and unit of R + noise^2."""
         return self.step**2 / self.batch_size * self.modes.gain
 
-    @cached_property
-    def _decomposition(self) -> tuple[FloatArray, ...]:
-        """Decay rates of the coupled modes, and the weights of their start and of the noise in the risk."""
-        moving = self.gains > 0
-        return coupled_rates(self.rates[moving], self.gains[moving], self.modes.start[moving])
-
     def risk(self, steps: FloatArray) -> FloatArray:
         """The expected risk after each of the given finite steps (t,)."""
-        rates, start, noise = self._decomposition
+        moving = self.gains > 0
+        rates, start, noise = coupled_rates(self.rates[moving], self.gains[moving], self.modes.start[moving])
         risk = np.empty(len(steps))
         height = max(1, _CHUNK // len(rates))
         with np.errstate(over="ignore", invalid="ignore"):

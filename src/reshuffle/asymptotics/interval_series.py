@@ -66,7 +66,8 @@ class IntervalSeries:
             values = transforms(z) - atoms[:, np.newaxis] / z
             if not np.isfinite(values).all():
                 return None
-            on_circle = _fourier(values * empty._factor(z, w), angles)
+            waves = np.exp(1j * np.outer(angles, np.arange(1 - count, count)))
+            on_circle = (values * (z if low else 1 + 1 / w) @ waves).real / count
             found = cls(low, high, radius, *_without_noise(on_circle, radius), atoms)
             if found.is_resolved:
                 return found
@@ -91,9 +92,6 @@ class IntervalSeries:
         below = np.log1p((z - low) / low) if low else z
         above = np.log1p((z - high) / high) if low else z - high
         return np.sqrt(2 * below / self._width), np.sqrt(2 * above / self._width)
-
-    def _factor(self, z: Complex, w: Complex) -> Complex:
-        return np.asarray(z if self.low else 1 + 1 / w)
 
     def transforms(self, z: Complex) -> Complex:
         """The transforms (rows, n) at points z (n,) with Im z >= 0; on the axis, the limit from above."""
@@ -148,14 +146,8 @@ class IntervalSeries:
         return bool(second < _FALLING * first)
 
 
-def _fourier(values: Complex, angles: FloatArray) -> FloatArray:
-    """The Fourier coefficients (rows, 2n - 1) of values (rows, n) that are conjugate at conjugate points."""
-    powers = np.arange(1 - len(angles), len(angles))
-    return np.asarray((values @ np.exp(1j * np.outer(angles, powers))).real / len(angles))
-
-
 def _without_noise(on_circle: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
-    """The coefficients of 1/w up to where rounding begins, (rows, 2 degrees - 1), and what is left out."""
+    """From Fourier coefficients those of 1/w up to where rounding begins, (rows, 2 degrees - 1), and the rest."""
     size, most = np.abs(on_circle), on_circle.shape[1] // 2
     powers = np.arange(-most, most + 1)
     tails = [np.median(part, axis=1) for part in (size[:, : most // 4], size[:, -(most // 4) :])]

@@ -17,6 +17,7 @@ from reshuffle.asymptotics.contour import Contour, SpectralRisk
 from reshuffle.asymptotics.epoch_law import EpochLaw
 from reshuffle.asymptotics.spectra import Covariance
 from reshuffle.free.checks import Complex, ConvergenceError, ErrorKind
+from reshuffle.free.laws import Discrete
 from reshuffle.free.progress import BUDGET, working
 from reshuffle.run.stopping import BestEpoch
 from reshuffle.run.trajectory import Risk
@@ -487,10 +488,11 @@ class LearningCurve:
                     " limiting risk is not resolved; ask for finitely many epochs, or for an aspect farther from 1"
                 )
             return 0.0, math.inf, 0.0
-        if law.population.is_isotropic and law.aspect > 1:
+        rows = law.population
+        if rows.is_isotropic and law.aspect > 1:
             # Overparameterized descent ends in the minimum-norm solution, whatever the batches.
-            return 0.0, 1 / (law.aspect - 1), 0.0
-        if law.batches == 1 and ratio < 1:
+            return 0.0, float(rows.row_shares @ (1 / rows.row_squares)) / (law.aspect - 1), 0.0
+        if law.batches == 1 and ratio < 1 and rows.has_even_rows:
             # That of least squares, whatever Sigma; contours lose 2e-8 of it at 1 - ratio = 1e-6.
             return 0.0, ratio / (1 - ratio), 0.0
         return 0.0, *self._contours.limit_and_error()
@@ -518,19 +520,20 @@ def learning_curve(
     *,
     covariance: Covariance = None,
     source: ArrayLike | None = None,
+    row_scales: ArrayLike | Discrete | None = None,
     budget: float = BUDGET,
     noise: float = 1.0,
     signal: float = 1.0,
 ) -> LearningCurve:
     """The learning curve of mini-batch descent in the proportional limit, p/n -> aspect, from no data at all.
 
-    Rows are Gaussian or alike, x = Sigma^(1/2) z with independent entries z, and all of one size: where the sizes
-    of rows vary at random the limit is another one. Up to 32 batches the equations are solved; beyond, the curve
-    is expanded in 1/B, with an error.
+    Rows are Gaussian or alike, x = tau Sigma^(1/2) z with independent entries z; their scales tau are one unless
+    `row_scales` says otherwise. Up to 32 batches the equations are solved; beyond, the curve is expanded in 1/B,
+    with an error.
 
     Parameters
     ----------
-    aspect, alpha, batches, covariance, budget
+    aspect, alpha, batches, covariance, row_scales, budget
         As in `batch_spectrum`.
     source : (m,), optional
         The share of the squared signal along each eigenvalue of `covariance`, for a signal that has a direction: a
@@ -551,5 +554,5 @@ def learning_curve(
     >>> curve.best_epoch()
     BestEpoch(epoch=7, risk=0.551713)
     """
-    spectrum = batch_spectrum(aspect, alpha, batches, covariance, budget, source)
+    spectrum = batch_spectrum(aspect, alpha, batches, covariance, budget, source, row_scales)
     return LearningCurve(spectrum, _arrays.nonnegative("noise", noise), _arrays.nonnegative("signal", signal))

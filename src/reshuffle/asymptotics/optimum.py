@@ -1,7 +1,7 @@
 """Gradient flow, its running average, ridge regression and the Bayes optimum in the proportional limit."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -130,9 +130,14 @@ def bayes_risk(setting: Setting) -> float:
     if not setting.signal:
         return 0.0
     population, aspect = setting.population, setting.aspect
-    if not setting.noise:
-        return setting.frozen if population.source_is_even else _without_noise(setting)
     spread = population.eigenvalues * population.source
+    if not setting.noise:
+        if population.source_is_even:
+            return setting.frozen
+        merged, owner = np.unique(spread, return_inverse=True)
+        weights: FloatArray = np.bincount(owner, population.weights).astype(np.float64)
+        even = replace(population, eigenvalues=merged, weights=weights, source=np.ones(len(merged)))
+        return setting.signal**2 * even.frozen(aspect)[1]
     penalty = bayes_penalty(setting)
 
     def excess(logarithm: float) -> float:
@@ -145,14 +150,6 @@ def bayes_risk(setting: Setting) -> float:
     # 1/(l v) - 1 without cancellation: by the equation it is aspect tau(.../(1 + ...)) over l v.
     taken = aspect * float(population.weights @ (spread * v / (1 + spread * v)))
     return setting.noise**2 * taken / (penalty * v)
-
-
-def _without_noise(setting: Setting) -> float:
-    spread = setting.population.eigenvalues * setting.population.source
-    merged, owner = np.unique(spread, return_inverse=True)
-    weights: FloatArray = np.bincount(owner, setting.population.weights).astype(np.float64)
-    even = type(setting.population)(merged, weights, np.ones(len(merged)))
-    return setting.signal**2 * even.frozen(setting.aspect)[1]
 
 
 _GROWTH = 3.0

@@ -179,12 +179,8 @@ class ReplacementCurve:
     def mean_risk(self, epochs: ArrayLike) -> FloatArray:
         """The risk of the mean iterate, of the shape of `epochs`: that of gradient flow at time alpha t."""
         clock = _arrays.epochs(epochs)
-        return self._flow.risk(self.alpha * clock.ravel()).reshape(clock.shape)
-
-    @cached_property
-    def _flow(self) -> Flow:
-        law = self.spectrum
-        return Flow(Setting(law.aspect, law.population, self.noise, self.signal))
+        flow = Flow(Setting(self.spectrum.aspect, self.spectrum.population, self.noise, self.signal))
+        return flow.risk(self.alpha * clock.ravel()).reshape(clock.shape)
 
     def limit(self) -> ExpectedRisk:
         """The risk of a run after infinitely many epochs."""

@@ -170,12 +170,14 @@ class Population:
     """A discrete spectrum of Sigma: distinct eigenvalues >= 0 and the share of each, both (m,).
 
     `source` (m,) is the squared signal along each eigenvalue, relative to a signal that has no direction: its mean
-    over the shares is one.
+    over the shares is one. `row_squares` and `row_shares` (k,) are the squared scales of rows, and their shares.
     """
 
     eigenvalues: FloatArray
     weights: FloatArray
     source: FloatArray
+    row_squares: FloatArray
+    row_shares: FloatArray
 
     @property
     def is_isotropic(self) -> bool:
@@ -184,8 +186,13 @@ class Population:
 
     @property
     def is_identity(self) -> bool:
-        """True if Sigma is the identity."""
-        return self.is_isotropic and float(self.eigenvalues[0]) == 1.0
+        """True if Sigma is the identity, and all rows have the scale one."""
+        return self.is_isotropic and float(self.eigenvalues[0]) == 1.0 and self.has_even_rows
+
+    @property
+    def has_even_rows(self) -> bool:
+        """True if all rows have the scale one."""
+        return len(self.row_squares) == 1 and float(self.row_squares[0]) == 1.0
 
     @property
     def source_is_even(self) -> bool:
@@ -203,9 +210,11 @@ class Population:
         return float(self.weights @ (self.source * self.eigenvalues))
 
     def __str__(self) -> str:
+        rows = "" if self.has_even_rows else f", rows of {len(self.row_squares)} scales"
+        low, high = self.eigenvalues[[0, -1]]
         if self.is_isotropic:
-            return f"{self.eigenvalues[0]:g}"
-        return f"{len(self.eigenvalues)} eigenvalues from {self.eigenvalues[0]:g} to {self.eigenvalues[-1]:g}"
+            return f"{low:g}{rows}"
+        return f"{len(self.eigenvalues)} eigenvalues from {low:g} to {high:g}{rows}"
 
     def frozen(self, aspect: float) -> tuple[float, float]:
         """The masses tau(P_0) and tau(P_0 Sigma P_0 S) of the null space of X, in the limit p/n -> aspect.
@@ -242,10 +251,13 @@ Covariance: TypeAlias = ArrayLike | PowerLaw | Discrete | Population | None
 """Spectrum of Sigma: None (the identity), eigenvalues (m,) of equal shares, a power law, or a discrete law."""
 
 
-def population(covariance: Covariance, source: ArrayLike | None = None) -> Population:
+def population(
+    covariance: Covariance, source: ArrayLike | None = None, row_scales: ArrayLike | Discrete | None = None
+) -> Population:
     """Check a covariance: None (the identity), a `free.Discrete` law, or eigenvalues (m,) of equal shares.
 
-    And the `source` (m,): which share of the squared signal lies along each of them, all by default.
+    And the `source` (m,): which share of the squared signal lies along each of them, all by default. And the scales
+    of rows: None (one), a `free.Discrete` law, or scales of equal shares.
 
     >>> population([1.0, 4.0, 1.0, 1.0]).weights
     array([0.75, 0.25])
@@ -262,7 +274,15 @@ def population(covariance: Covariance, source: ArrayLike | None = None) -> Popul
     relative = np.ones(len(eigenvalues)) if source is None else np.bincount(owner, shares) / together
     relative = np.ones(1) if len(eigenvalues) == 1 else relative
     _require_range(eigenvalues)
-    return Population(eigenvalues, together, relative)
+    given = 1.0 if row_scales is None else row_scales
+    rows = given if isinstance(given, Discrete) else Discrete(_arrays.real_array("row_scales", given))
+    low, high = rows.points[[0, -1]]
+    if not 1e-6 <= low <= high <= 1e6:
+        raise ValueError(
+            f"row_scales must lie between 1e-6 and 1e6, but they go from {low:g} to {high:g}; leave out rows of"
+            " zeros, or change the units of Sigma."
+        )
+    return Population(eigenvalues, together, relative, rows.points**2, np.asarray(rows.weights, dtype=float))
 
 
 def _spectrum(covariance: ArrayLike | PowerLaw | Discrete | None) -> tuple[FloatArray, FloatArray]:

@@ -8,6 +8,7 @@ from reshuffle import free
 from reshuffle.asymptotics import BatchLaw, FullBatchLaw, batch_spectrum
 from reshuffle.asymptotics.batch_system import BatchSystem
 from reshuffle.asymptotics.contour import TwoResolvents
+from reshuffle.asymptotics.spectra import population
 from tests.asymptotics.oracles import expression
 from tests.looped import for_all
 
@@ -94,7 +95,7 @@ def test_batching_shrinks_the_spectrum_quantile_by_quantile():
 @for_all("batches, eigenvalues", [(1, 1), (2, 3), (3, 2), (5, 2), (8, 1)])
 def test_the_jacobian_is_the_tangent_along_every_unknown(batches, eigenvalues):
     spectrum = np.linspace(0.5, 2.0, eigenvalues)
-    system = BatchSystem(0.5, 0.3, batches, spectrum, np.full(eigenvalues, 1 / eigenvalues))
+    system = BatchSystem(0.5, 0.3, batches, population(spectrum))
     unknowns = 0.1 * np.random.default_rng(0).standard_normal((2, system.unknowns)) - 0.1j
     base = system.base(np.array([0.3 + 0.1j, 0.7 + 0.02j]), np.full(2, 0.1))
     state = system.evaluate(base, unknowns)
