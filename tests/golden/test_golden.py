@@ -13,6 +13,7 @@ _TOGETHER = 48
 _NAMES = list(CASES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, len(_NAMES), _TOGETHER))
 def test_answers_are_the_recorded_ones(first):
     names = _NAMES[first : first + _TOGETHER]

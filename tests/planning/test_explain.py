@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import reshuffle as rs
 from reshuffle.errors import UnsupportedError
 from tests.looped import for_all
-from tests.oracles import every_order
+from tests.oracles.every_order import Design, Enumeration, epochs_reshuffled
+from tests.problems import Case
 
 PROBLEM = rs.gaussian(12, 3, noise=1.0, seed=8)
 X, Y = PROBLEM.X, PROBLEM.y
@@ -24,14 +25,9 @@ PAIR = rs.descend(rs.LeastSquares(X, np.column_stack([Y, 2 * Y])), SHUFFLED, 0.1
 
 def listed_map(step, penalty=0.0):
     """The mean of one epoch over all orders of three batches, beta -> A beta + g."""
-
-    def image(start):
-        training = every_order.Training(X, Y, [step], start, penalty)
-        runs = every_order.all_runs(training, every_order.epochs_reshuffled(PARTS, [4, 4, 4]))
-        return (runs @ np.concatenate([[1.0], Y])).mean(axis=0)
-
-    g = image(np.zeros(3))
-    return np.array([image(unit) - g for unit in np.eye(3)]).T, g
+    design = Design(12, rs.FullBatch(), [epochs_reshuffled(PARTS)])
+    A, G = Enumeration(Case(PROBLEM, None, step, START, None), design, {"penalty": penalty}).state_maps
+    return A.mean(axis=0)[:3, :3], G.mean(axis=0)[:3] @ np.concatenate([[1.0], Y])
 
 
 def after(A, g, epochs):

@@ -10,28 +10,18 @@ from hypothesis import strategies as st
 import reshuffle as rs
 from reshuffle.errors import UnsupportedError
 from tests.looped import for_all
-from tests.oracles import every_order
+from tests.oracles.every_order import Design, Enumeration, cut, epochs_reshuffled
+from tests.problems import Case
 
 PROBLEM = rs.gaussian(12, 3, noise=0.5, seed=3)
 EPOCHS = np.array([1, 2, 5, 9])
 START = np.array([0.3, -0.2, 0.1])
 
 
-def listed_path(batch_size, step, epochs=EPOCHS, start=START):
-    """The mean iterate (k, p) over all orders of contiguous batches, from its definition."""
-    parts = np.split(np.arange(PROBLEM.n), PROBLEM.n // batch_size)
-    orders = every_order.epochs_reshuffled(parts, [batch_size] * len(parts))
-
-    def image(begin):
-        runs = every_order.all_runs(every_order.Training(PROBLEM.X, PROBLEM.y, [step], begin), orders)
-        return (runs @ np.concatenate([[1.0], PROBLEM.y])).mean(axis=0)
-
-    # The mean of an epoch is an affine map: known by what it does to zero and to unit vectors.
-    shift = image(np.zeros(3))
-    matrix, path = np.array([image(unit) - shift for unit in np.eye(3)]).T, [start]
-    for _ in range(int(epochs[-1])):
-        path.append(matrix @ path[-1] + shift)
-    return np.array(path)[epochs]
+def listed_path(batch_size, step):
+    """The mean iterate (k, p) over all orders of contiguous batches."""
+    design = Design(12, rs.FullBatch(), [epochs_reshuffled(cut(12, 12 // batch_size))])
+    return Enumeration(Case(PROBLEM, None, step, START, None), design, {}).means(EPOCHS)
 
 
 def listed_distance(target, batch_size, step):
@@ -187,7 +177,7 @@ def test_a_batch_larger_than_the_data_holds_all_of_them():
 def test_a_short_last_batch_and_the_spread_are_remarked(scheme):
     """Fixed batches are pulled towards the rows of the short one; shuffled rows spread more."""
     problem = rs.gaussian(240, 20, noise=1.0, seed=0)
-    run = rs.descend(problem, scheme(batch_size=20), step=0.1)
+    run = rs.descend(problem, scheme(batch_size=40), step=0.1)
     equal, ragged = (rs.match(run, batch_size=size, epochs=50) for size in (80, 70))
     assert not any("batches" in note for note in equal.notes)
     assert "the last of 4 batches of the matched run has 30 rows, not 70" in ragged.notes[0]

@@ -10,6 +10,7 @@ from reshuffle.problem.classes import Classes
 from tests.looped import for_all
 
 
+@pytest.mark.slow
 def test_labels_are_found_by_their_kind_and_numbers_by_being_told():
     X, y = load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])[y]
@@ -106,6 +107,7 @@ def test_bad_labels(labels, message):
         rs.plan(np.ones((len(labels), 1)), labels, classes=True)
 
 
+@pytest.mark.slow
 def test_a_plan_by_accuracy_takes_the_recipe_that_tells_most_left_out_rows_right():
     X, y = load_wine(return_X_y=True)
     noisy = X + 2 * X.std(axis=0) * np.random.default_rng(0).standard_normal(X.shape)

@@ -47,6 +47,7 @@ def test_alternating_modes_are_handled():
     assert best.error == 0
 
 
+@pytest.mark.slow
 def test_what_was_not_searched_is_reported_as_error():
     run = rs.descend(rs.gaussian(30, 5, noise=3.0, seed=0), rs.FullBatch(), 1e-13)
     best = run.best_epoch()

@@ -252,6 +252,7 @@ SEARCHED = {
 """Samples in more batches than their means are exact for, but not their critical steps."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "p", "recipe"),
     [

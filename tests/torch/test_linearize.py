@@ -199,6 +199,7 @@ def test_convolutions_are_linearized():
     assert lazy.loss(run, 10) < lazy.loss(run, 0)
 
 
+@pytest.mark.slow
 def test_the_learning_rate_at_which_it_diverges():
     model, loader = network(), DataLoader(data(), batch_size=4, shuffle=True)
     lazy = linearize(model, loader)

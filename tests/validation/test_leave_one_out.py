@@ -201,6 +201,7 @@ def test_what_formulas_know_poorly_is_run_again():
             )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("penalty", [0.0, 0.05])
 def test_residuals_are_those_of_runs_without_the_row(penalty):
     problem = rs.gaussian(120, 3, seed=0)
