@@ -47,7 +47,7 @@ def test_best_tells_what_the_library_finds(capsys):
     expected = asymptotics.best_recipe(0.5, noise=0.5, batches=[1, 2], epochs=1)
     for recipe, one in zip(found["recipes"], expected, strict=True):
         assert [recipe[name] for name in ("risk", "alpha", "error")] == pytest.approx(
-            [one.risk, one.alpha, one.error]
+            [one.risk, one.alpha, one.error], rel=1e-9, abs=0
         )
     assert found["beside"]["Bayes"] == pytest.approx(expected[0].bayes)
     assert found["budget"] == 1

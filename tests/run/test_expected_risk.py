@@ -1,6 +1,7 @@
 """The risk of the run itself: against simulation, in the limit, without the truth."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations
 
@@ -41,21 +42,17 @@ def test_given_responses_need_no_noise_level():
             rs.descend(nothing, scheme, 0.1).expected_risk(3, given_responses=True)
 
 
+def of_five_samples(tiny, recipe):
+    """What is trained, and all runs after two epochs of batches of three and two."""
+    design = every_order.Design(5, None, [every_order.epochs_of_shuffled_samples(5, [3, 2])])
+    oracle = every_order.Enumeration(tiny, design, recipe)
+    return oracle.training(2)[0], oracle.runs(2)
+
+
 @for_all("recipe", [{"step": 0.3, "penalty": 0.4}, {"step": 0.2, "momentum": 0.6}, {"step": [0.4, 0.1]}])
 def test_shuffled_samples_with_a_recipe_are_sampled_with_an_error_that_covers_the_truth(recipe):
     tiny = case(5, 3, 2, step=0.4)
-    steps = recipe["step"] if isinstance(recipe["step"], list) else [recipe["step"]] * 2
-    training = every_order.Training(
-        tiny.problem.X,
-        tiny.problem.y,
-        steps,
-        tiny.start,
-        recipe.get("penalty", 0.0),
-        recipe.get("momentum", 0.0),
-    )
-    orders = list(every_order.permutations(range(5)))
-    cut = [[(list(o[:3]), 3), (list(o[3:]), 2)] for o in orders]
-    runs = every_order.all_runs(training, cut)
+    training, runs = of_five_samples(tiny, recipe)
     scheme = rs.SampleReshuffling(batch_size=3)
     run = rs.descend(tiny.problem, scheme, start=tiny.start, method="sampling", rtol=1e-2, **recipe)
     distance = np.linalg.norm(run.iterate(2) - (runs @ np.concatenate([[1.0], training.y])).mean(axis=0))
@@ -75,16 +72,7 @@ def test_a_run_that_starts_at_the_truth(recipe):
     """The mean before the first epoch is zero, beside which noise enters; against all orders of five samples."""
     tiny = case(5, 3, 2, step=0.2)
     star, noise = tiny.problem.beta_star, tiny.problem.noise
-    training = every_order.Training(
-        tiny.problem.X,
-        tiny.problem.y,
-        [0.2, 0.2],
-        star,
-        recipe.get("penalty", 0.0),
-        recipe.get("momentum", 0.0),
-    )
-    orders = every_order.permutations(range(5))
-    runs = every_order.all_runs(training, [[(list(o[:3]), 3), (list(o[3:]), 2)] for o in orders])
+    training, runs = of_five_samples(replace(tiny, start=star), recipe)
     total, mean = every_order.expected_risk(training, runs, star, tiny.covariance, noise)
     scheme, sampled = rs.SampleReshuffling(batch_size=3), {"method": "sampling", "rtol": 1e-2}
     run = rs.descend(tiny.problem, scheme, 0.2, start=star, **sampled, **recipe)
