@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from itertools import product
 
 import numpy as np
 import pytest
@@ -19,8 +20,14 @@ def searched(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}, {"penalty": 0.2}], ids=repr)
-@pytest.mark.parametrize("mean_square", [False, True])
+@pytest.mark.parametrize(
+    ("recipe", "mean_square"),
+    [
+        *product([{}, {"momentum": 0.5}, {"penalty": 0.2}], [False, True]),
+        ({"momentum": 0.4, "nesterov": True, "penalty": 0.1}, False),
+    ],
+    ids=repr,
+)
 def test_a_searched_step_covers_the_exact_one(request, recipe, mean_square):
     problem, scheme = rs.gaussian(12, 3, seed=1), rs.RandomReshuffling(batches=4)
     exact = rs.critical_step(problem, scheme, mean_square=mean_square, **recipe)
@@ -29,7 +36,8 @@ def test_a_searched_step_covers_the_exact_one(request, recipe, mean_square):
     found = rs.critical_step(problem, scheme, mean_square=mean_square, **recipe)
     assert found.error_kind != "exact"
     assert abs(found - exact) <= found.error
-    assert found.error < 0.25 * exact
+    # With no more batches than blocks every draw of the mean is exact: only the search is left to be off.
+    assert found.error < (0.25 if mean_square else 2e-3) * exact
 
 
 @pytest.mark.slow
