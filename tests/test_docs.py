@@ -65,7 +65,9 @@ def test_every_test_of_the_paper_is_in_the_map():
 
 @for_all("page", [*PAGES, "CONTRIBUTING.md", "Makefile", *WORKFLOWS])
 def test_every_file_that_a_page_or_a_workflow_names_exists(page):
-    for name in re.findall(r"(?<![\w/.])(?:src|docs|tests|benchmarks)/[\w/.]*[\w/]", (ROOT / page).read_text()):
+    for name in re.findall(
+        r"(?<![\w/.])(?:src|docs|tests|benchmarks)/[\w/.]*[\w/]", (ROOT / page).read_text()
+    ):
         assert (ROOT / name).exists(), name
 
 
