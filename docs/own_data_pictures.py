@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/own_data.md.
+"""Draw the pictures of docs/guides.md.
 
 Run with ``python docs/own_data_pictures.py``, or with the numbers of the questions whose pictures are wanted; the
 pictures call public names only, and use data that come with scikit-learn.

@@ -94,7 +94,7 @@ SHORT = [
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", SHORT, ids=lambda setting: setting.name)
 def test_stated_errors_cover_and_are_not_much_wider_than_they_must_be(setting):
-    """A short part of `python -m benchmarks.coverage`; docs/many_batches.md has the whole of it."""
+    """A short part of `python -m benchmarks.coverage`; docs/validation.md has the whole of it."""
     for row in coverage.measured(setting, 12, answers=coverage.MEAN):
         assert row.share >= 0.97, row
         assert row.ratios.max() <= 1.5, row
