@@ -156,6 +156,8 @@ def _refuse_entries(name: str, value: Any, array: AnyArray, first_row: int) -> N
     if array.ndim and all(type(entry).__name__ in _MISSING for entry in array[wrong]):
         raise ArgumentError(name, "have no missing values", first, "impute them, or drop such rows first")
     advice = "one-hot encode categories, and convert text to numbers, first"
+    if name == "y":
+        advice += "; plan(X, labels) and MiniBatchClassifier learn classes"
     if array.dtype.kind == "c":
         advice = "take their real parts, if the others are zero"
     elif array.dtype.kind in "Mm":

@@ -174,7 +174,7 @@ def test_the_plan_shown_is_that_of_the_lines(source, capsys):
     told = [remark.lower().rstrip(".") for remark in shown.remarks[1 : 1 + len(plan.notes)]]
     words = {
         "the step ": "the learning rate ",
-        "plan.accuracy": "with reshuffle advise --classes, the accuracy is",
+        "plan.accuracy": "the accuracy of reshuffle advise --classes",
         "plan with classes=true": "reshuffle advise --classes learns them",
     }
     notes = [note.lower() for note in plan.notes]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris, load_wine
 from sklearn.linear_model import RidgeClassifier
+from sklearn.utils.class_weight import compute_sample_weight
 
 import reshuffle as rs
 from reshuffle.problem.classes import Classes
@@ -22,6 +23,8 @@ def test_labels_are_found_by_their_kind_and_numbers_by_being_told():
     assert numbers.best.test_error == pytest.approx(found.best.test_error)
     assert numbers.classes is None
     assert rs.plan(X, y, **options).problem.outputs is None
+    with pytest.raises(TypeError, match=r"plan\(X, labels\) and MiniBatchClassifier learn classes"):
+        rs.LeastSquares(X, names)
     assert any("3 classes" in note for note in found.notes)
     assert any("classes=True" in note for note in rs.plan(X, y, **options).notes)
     # Whole numbers, text and flags of two classes.
@@ -84,12 +87,16 @@ def test_targets_and_decisions_are_those_of_ridge_classifiers():
         assert np.mean(classes.decide(scores) == told) == 1.0
 
 
-def test_balanced_weights():
-    found = Classes.of([0, 0, 0, 1]).balanced()
-    np.testing.assert_allclose(found, [2 / 3, 2 / 3, 2 / 3, 2.0])
-    given = Classes.of(["a", "a", "b"]).balanced([1.0, 3.0, 2.0])
-    np.testing.assert_allclose(given[:2].sum(), given[2])
-    np.testing.assert_allclose(given.mean(), 1.0)
+def test_balanced_weights_are_those_of_scikit_learn():
+    X, y = load_wine(return_X_y=True)
+    X, y = X[:80], y[:80] == 0
+    weights = compute_sample_weight("balanced", y)
+    np.testing.assert_allclose(Classes.of(y).balanced, weights)
+    options = {"batch_sizes": [16], "epochs": 20, "verify": False}
+    plans = [rs.plan(X, y, sample_weight=given, **options) for given in ("balanced", weights, None)]
+    errors = [plan.test_error for plan in plans]
+    assert errors[0] == pytest.approx(errors[1], rel=1e-12)
+    assert errors[0] != pytest.approx(errors[2], rel=0.01)
 
 
 @for_all(

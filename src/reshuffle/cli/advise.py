@@ -338,10 +338,10 @@ def remarks(advice: Advice) -> list[str]:
         f"{best.epochs} epoch{'s' * (best.epochs != 1)}; expect {expected}."
     ]
     lines += _confusions(advice)
-    with_classes = "" if advice.data.labels is not None else "with reshuffle advise --classes, "
+    with_classes = "" if advice.data.labels is not None else " of reshuffle advise --classes"
     for note in plan.notes:
         note = note.replace("the step ", "the learning rate ")
-        note = note.replace("plan.accuracy", f"{with_classes}the accuracy is")
+        note = note.replace("plan.accuracy", f"the accuracy{with_classes}")
         note = note.replace("plan with classes=True", "reshuffle advise --classes learns them")
         lines.append(f"{note[0].upper()}{note[1:]}.")
     fits = (plan.least_squares, plan.ridge)

@@ -706,8 +706,9 @@ def plan(
         Divide the columns of X by their standard deviation; subtract the means of X and y. Where a row is left out
         means are those of the others, and in `plan.test_error` deviations, too. Both are done by default, but never
         to a problem.
-    sample_weight : (n,), optional
-        Of the rows, in training, in means and deviations, and in the test error.
+    sample_weight : (n,) or "balanced", optional
+        Of the rows, in training, in means and deviations, and in the test error. "balanced" makes all classes of y
+        weigh the same.
     classes : bool, optional
         True if y has labels of classes; text and True or False are labels by default, numbers are not.
     of_run : bool
@@ -737,6 +738,8 @@ def plan(
     """
     labels = None if y is None else classes_of(y, classes)
     y = y if labels is None else labels.targets
+    if labels is not None and isinstance(sample_weight, str) and sample_weight == "balanced":
+        sample_weight = labels.balanced
     problem, standardizer, centres, scales = _standardized(X, y, standardize, intercept, sample_weight)
     n, verifies = problem.n, _arrays.flag("verify", verify)
     template = base.checked(SampleReshuffling(batch_size=1) if scheme is None else scheme, n)

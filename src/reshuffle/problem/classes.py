@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._arrays import AnyArray, FloatArray, IntArray, checked_weights, flag
+from reshuffle._arrays import AnyArray, FloatArray, IntArray, flag
 from reshuffle.errors import ArgumentError
 
 _ROUNDING = 1e-9
@@ -71,13 +71,11 @@ class Classes:
         numbers = (scores > 0).astype(int) if len(self.names) == 2 else scores.argmax(axis=-1)
         return np.asarray(self.names[numbers])
 
-    def balanced(self, sample_weight: Any = None) -> FloatArray:
+    @property
+    def balanced(self) -> FloatArray:
         """Weights of the rows (n,) under which all classes weigh the same, with a mean of one."""
-        n = len(self.numbers)
-        given = np.ones(n) if sample_weight is None else checked_weights(sample_weight, n)
-        totals = np.bincount(self.numbers, weights=given)
-        made = given / totals[self.numbers]
-        return np.asarray(made / made.mean())
+        counts = np.bincount(self.numbers)
+        return np.asarray(len(self.numbers) / len(counts) / counts[self.numbers])
 
 
 def classes_of(y: Any, classes: bool | None) -> Classes | None:
