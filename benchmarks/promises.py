@@ -141,7 +141,7 @@ def line(name: str, sizes: str, found: Sequence[Outcome]) -> str:
     )
 
 
-def honest(runs: int) -> None:
+def honest(runs: int, seed: int) -> None:
     """Print how often `explain` finds honest runs improbable."""
     problems = {"Gaussian, 100 x 10": rs.gaussian(100, 10, noise=1.0, seed=0)}
     for name in ("diabetes", "breast cancer"):
@@ -153,8 +153,10 @@ def honest(runs: int) -> None:
         problem, scheme = problems[name], rs.SampleReshuffling(batch_size=size)
         step = 0.1 * (1 - momentum) * min(1, size / 16) * problem.n / np.linalg.norm(problem.X, 2) ** 2
         run = rs.descend(problem, scheme, step, momentum=momentum)
-        when, seed = np.array([float(epochs)]), size + epochs
-        made = simulated_states(problem, scheme, run.recipe, run.start, when, runs, seed, np.copy)
+        when = np.array([float(epochs)])
+        made = simulated_states(
+            problem, scheme, run.recipe, run.start, when, runs, seed + size + epochs, np.copy
+        )
         fits = made.reshape(runs, -1)[:, : problem.p]
         found = [rs.explain(problem.X, problem.y, fit, run, epochs=epochs).spread.probability for fit in fits]
         every += found
@@ -172,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--explain", type=int, metavar="RUNS", help="ask explain of honest runs")
     given = parser.parse_args(arguments)
     if given.explain:
-        honest(given.explain)
+        honest(given.explain, given.seed)
         return
     each = -(-given.problems // len(KINDS))
     tasks = [(kind, 0, given.seed + seed) for kind in KINDS for seed in range(each)]
