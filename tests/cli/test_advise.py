@@ -301,6 +301,7 @@ def test_classes_are_learned(capsys, kind):
     first, counted = plan.classes[0], plan.classification.confusion[0]
     assert f"Of {counted.sum():g} rows of {first} a single run is expected to tell " in words
     assert "That run tells 0." in words
+    assert "; the accuracy is the share of new rows that " in words
 
 
 def test_numbers_are_classes_only_if_that_is_told(capsys):

@@ -343,7 +343,8 @@ def remarks(advice: Advice) -> list[str]:
         note = note.replace("the step ", "the learning rate ")
         note = note.replace("plan.accuracy", f"the accuracy{with_classes}")
         note = note.replace("plan with classes=True", "reshuffle advise --classes learns them")
-        lines.append(f"{note[0].upper()}{note[1:]}.")
+        # y is a symbol, and stays small.
+        lines.append(f"{note if note.startswith('y ') else note[0].upper() + note[1:]}.")
     fits = (plan.least_squares, plan.ridge)
     simple = [
         f"{fit.name} {number(advice.error(fit.mean_square)[0], 4)} ({against(fit.mean_square, best.test_error)})"
