@@ -16,7 +16,7 @@ from reshuffle.run import Run
 from reshuffle.schemes.base import Visit
 from reshuffle.torch.drawn_runs import DrawnRuns, LinearRuns, linear_steps
 from reshuffle.torch.lazy_network import LazyNetwork, linearize
-from reshuffle.torch.samples import collected, device_of, torch_itself
+from reshuffle.torch.samples import torch_itself
 from reshuffle.torch.training_loop import recipe
 
 
@@ -177,13 +177,12 @@ def compare(
     lazy = linearize(model, loader, by=by, device=device)
     loop = recipe(optimizer, loader, scheduler, loss, per=per, outputs=lazy.outputs)
     computed = lazy.descend(loop, **accuracy)
-    inputs, _ = collected(loader, device_of(model, device))
-    steps, shared = linear_steps(lazy.tangents, inputs), loop.sharing().recipe
-    prepared, wanted, last = steps.prepared(inputs), set(when.tolist()), int(when[-1])
+    steps, shared = linear_steps(lazy.tangents, lazy.inputs), loop.sharing().recipe
+    prepared, wanted, last = steps.prepared(lazy.inputs), set(when.tolist()), int(when[-1])
     network, linear, weights = [], [], []
     for number in track(range(runs), runs, "training"):
         visits = loop.scheme.visits(loop.samples, np.random.default_rng([seed, number]), 1)
-        trained = _NetworkRun(model, inputs, lazy.targets, shared)
+        trained = _NetworkRun(model, lazy.inputs, lazy.targets, shared)
         tangent = LinearRuns(steps, shared, lazy.targets - lazy.before, 1)
         for epoch in range(last + 1):
             if epoch in wanted:

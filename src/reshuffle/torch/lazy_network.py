@@ -14,7 +14,7 @@ from reshuffle.epoch.select import Accuracy, decomposition_choice
 from reshuffle.problem.kernel import KernelFeatures
 from reshuffle.run import Run, critical_step
 from reshuffle.torch.drawn_runs import DrawnRuns, linear_steps
-from reshuffle.torch.samples import collected, device_of, moved, require_deterministic, responses
+from reshuffle.torch.samples import all_inputs, device_of, moved, require_deterministic, responses
 from reshuffle.torch.tangents import TangentProblem, Tangents, tangent_kernel
 from reshuffle.torch.training_loop import TrainingLoop
 
@@ -38,6 +38,10 @@ class LazyNetwork:
         Outputs of the network at the samples before training.
     targets : (n, t)
         Responses: the targets, or 1 for the sample's own class and 0 for the others.
+    tangents : Tangents
+        The derivatives of the network in its weights.
+    inputs : tensor (n, ...)
+        The samples.
     """
 
     outputs: int
@@ -45,8 +49,8 @@ class LazyNetwork:
     classes: int | None
     before: FloatArray
     targets: FloatArray
-    _tangents: Tangents
-    _inputs: Any
+    tangents: Tangents
+    inputs: Any
     _by_kernel: bool
 
     def __repr__(self) -> str:
@@ -67,8 +71,8 @@ class LazyNetwork:
     def _posed(self) -> tuple[TangentProblem, KernelFeatures | None]:
         missing = self.targets - self.before
         if not self._by_kernel:
-            return TangentProblem(self._tangents.all_rows(self._inputs, self.outputs), missing), None
-        kernel = KernelFeatures(tangent_kernel(self._tangents, self._inputs, self.outputs))
+            return TangentProblem(self.tangents.all_rows(self.inputs, self.outputs), missing), None
+        kernel = KernelFeatures(tangent_kernel(self.tangents, self.inputs, self.outputs))
         return TangentProblem.of_kernel(kernel, missing), kernel
 
     def descend(self, loop: TrainingLoop, *, runs: int = 16, **accuracy: Any) -> Run | DrawnRuns:
@@ -96,8 +100,8 @@ class LazyNetwork:
         lazily = loop.for_tangents(self.outputs, len(self.before))
         lazily.sharing()
         missing = self.targets - self.before
-        steps = linear_steps(self._tangents, self._inputs)
-        return DrawnRuns(lazily, runs, wanted.seed, choice, missing, steps, self._inputs)
+        steps = linear_steps(self.tangents, self.inputs)
+        return DrawnRuns(lazily, runs, wanted.seed, choice, missing, steps, self.inputs)
 
     def predict(
         self, run: Run | DrawnRuns, inputs: Any, epochs: ArrayLike, *, return_std: bool = False
@@ -149,7 +153,7 @@ class LazyNetwork:
             raise ValueError("accuracy needs classes, but the targets of this network are numbers.")
         inputs, labels = None, self.targets.argmax(axis=1)
         if loader is not None:
-            inputs, labels = collected(loader, self._inputs.device)
+            inputs, labels = all_inputs(loader, self.inputs.device)
         when = _arrays.epochs(epochs)
         if isinstance(run, DrawnRuns):
             hits = self.predict(run, inputs, when).argmax(axis=-1) == labels  # type: ignore[union-attr]
@@ -181,11 +185,6 @@ class LazyNetwork:
         )
         return float(found / sharing.unit)
 
-    @property
-    def tangents(self) -> Tangents:
-        """The derivatives of the network in its weights."""
-        return self._tangents
-
     def _rows(self, inputs: Any) -> tuple[FloatArray, FloatArray]:
         """The rows (m t, p) of inputs in the coordinates of the problem, and the outputs before training."""
         given, before = self._given(inputs)
@@ -193,16 +192,16 @@ class LazyNetwork:
             return self.problem.X, before
         features = self._posed[1]
         if features is None:
-            return self._tangents.all_rows(given, self.outputs), before
-        kernel = tangent_kernel(self._tangents, given, self.outputs, self._inputs)
+            return self.tangents.all_rows(given, self.outputs), before
+        kernel = tangent_kernel(self.tangents, given, self.outputs, self.inputs)
         return features.of(kernel), before
 
     def _given(self, inputs: Any) -> tuple[Any, FloatArray]:
         """Inputs on the device of the network, and its outputs before training."""
         if inputs is None:
             return None, self.before
-        given = moved(inputs, self._inputs.device)
-        return given, self._tangents.outputs(given)
+        given = moved(inputs, self.inputs.device)
+        return given, self.tangents.outputs(given)
 
 
 def linearize(model: Any, loader: Any, *, by: str = "auto", device: Any = None) -> LazyNetwork:
@@ -253,7 +252,7 @@ def linearize(model: Any, loader: Any, *, by: str = "auto", device: Any = None) 
     # A copy: training the model afterwards must not change its tangents.
     where = device_of(model, device)
     tangents = Tangents(copy.deepcopy(model).to(where))
-    inputs, targets = collected(loader, where)
+    inputs, targets = all_inputs(loader, where)
     before = tangents.outputs(inputs)
     outputs = before.shape[1]
     wanted, classes = responses(targets, outputs)

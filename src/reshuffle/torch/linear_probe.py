@@ -8,16 +8,15 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import AnyArray, FloatArray
-from reshuffle._progress import track
 from reshuffle.planning import Plan, plan
 from reshuffle.problem import LeastSquares
 from reshuffle.run import Run
 from reshuffle.torch.samples import (
     checked_outputs,
+    collected,
     device_of,
     moved,
     one_hot,
-    pairs,
     placed,
     require_deterministic,
     torch_itself,
@@ -155,21 +154,17 @@ def _features(backbone: Any, loader: Any, has_bias: bool, device: Any) -> tuple[
     """The features (n, d), in float64, and the targets of all samples, one batch in memory at a time."""
     require_deterministic(backbone)
     where = device_of(backbone, device)
-    found: list[FloatArray] = []
-    targets: list[AnyArray] = []
+
+    def rows_of(inputs: Any) -> FloatArray:
+        made = checked_outputs(backbone(moved(inputs, where)), "backbone")
+        if made.ndim != 2:
+            raise ValueError(
+                f"backbone must return features of shape (samples, d), but their shape is "
+                f"{tuple(made.shape)}; add torch.nn.Flatten() or a pooling."
+            )
+        rows = np.asarray(made.cpu(), dtype=np.float64)
+        return np.column_stack([rows, np.ones(len(rows))]) if has_bias else rows
+
     with torch_itself().inference_mode(), placed(backbone, where):
-        for inputs, answers in track(pairs(loader), None, "computing features"):
-            made = checked_outputs(backbone(moved(inputs, where)), "backbone")
-            if made.ndim != 2:
-                raise ValueError(
-                    f"backbone must return features of shape (samples, d), but their shape is "
-                    f"{tuple(made.shape)}; add torch.nn.Flatten() or a pooling."
-                )
-            if len(made) != len(answers):
-                raise ValueError(
-                    f"backbone must make one row per sample, but it made {len(made)} of {len(answers)}."
-                )
-            rows = np.asarray(made.cpu(), dtype=np.float64)
-            found.append(np.column_stack([rows, np.ones(len(rows))]) if has_bias else rows)
-            targets.append(answers)
-    return np.concatenate(found), np.concatenate(targets)
+        found, targets = collected(loader, rows_of)
+    return np.concatenate(found), targets

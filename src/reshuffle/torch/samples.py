@@ -1,6 +1,6 @@
 """Models and loaders of torch: devices, models that always give the same outputs, and all samples of a loader."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -9,6 +9,7 @@ import numpy as np
 
 from reshuffle import _arrays
 from reshuffle._arrays import AnyArray, FloatArray
+from reshuffle._progress import track
 from reshuffle.errors import BudgetError, UnsupportedError
 
 _MOST = 10_000_000
@@ -156,22 +157,32 @@ def _in_order(loader: Any) -> Any:
     return utils.DataLoader(data, batch_size=size, collate_fn=loader.collate_fn)
 
 
-def collected(loader: Any, where: Any) -> tuple[Any, AnyArray]:
+def collected(loader: Any, rows_of: Callable[[Any], Any]) -> tuple[list[Any], AnyArray]:
+    """What a function makes of each batch of inputs, and the targets of all samples, in the order of the data."""
+    found: list[Any] = []
+    targets: list[AnyArray] = []
+    for inputs, answers in track(pairs(loader), None, "reading samples"):
+        rows = rows_of(inputs)
+        if len(rows) != len(answers):
+            raise ValueError(
+                f"there must be one row per sample, but a batch has {len(rows)} rows and {len(answers)} targets."
+            )
+        found.append(rows)
+        targets.append(answers)
+    return found, np.concatenate(targets)
+
+
+def all_inputs(loader: Any, where: Any) -> tuple[Any, AnyArray]:
     """The inputs (n, ...) of all samples on a device, and their targets, in the order of the data."""
     torch = torch_itself()
-    inputs: list[Any] = []
-    targets: list[AnyArray] = []
-    for given, answers in pairs(loader):
-        if not isinstance(given, torch.Tensor):
-            raise UnsupportedError(f"inputs must be a tensor, but they are a {kind(given)}.")
-        if len(given) != len(answers):
-            raise ValueError(
-                f"there must be a target for every input, but there are {len(given)} inputs and "
-                f"{len(answers)} targets."
-            )
-        inputs.append(moved(given, where))
-        targets.append(answers)
-    return torch.cat(inputs), np.concatenate(targets)
+
+    def on_device(inputs: Any) -> Any:
+        if not isinstance(inputs, torch.Tensor):
+            raise UnsupportedError(f"inputs must be a tensor, but they are a {kind(inputs)}.")
+        return inputs.to(where)
+
+    found, targets = collected(loader, on_device)
+    return torch.cat(found), targets
 
 
 def responses(targets: AnyArray, outputs: int) -> tuple[FloatArray, int | None]:

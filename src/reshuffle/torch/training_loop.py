@@ -93,15 +93,7 @@ class TrainingLoop:
         if isinstance(problem, TangentProblem):
             per_sample = problem.outputs_per_sample
             loop = self.for_tangents(per_sample, problem.n // per_sample).sharing()
-        if problem.n != loop.samples:
-            raise ValueError(
-                f"problem must have the {loop.samples} rows of the loader, but it has {problem.n}."
-            )
-        if (problem.outputs or 1) != loop.outputs:
-            raise ValueError(
-                f"problem must have {loop.outputs} outputs, as the targets of the loader do, but it has "
-                f"{problem.outputs or 1}."
-            )
+        loop._require("problem", problem.outputs or 1, problem.n)
         made = loop.recipe
         return descend(
             problem,
@@ -116,22 +108,24 @@ class TrainingLoop:
 
     def for_tangents(self, outputs: int, samples: int) -> "TrainingLoop":
         """Return the loop itself, if it is one for a linearized network of so many outputs and samples."""
-        if self.outputs != outputs:
-            raise ValueError(
-                f"the network must have {self.outputs} outputs, as the targets of the loader do, but it has "
-                f"{outputs}."
-            )
-        if self.samples != samples:
-            raise ValueError(
-                f"problem must have the {self.samples * outputs} rows of the loader, but it has "
-                f"{samples * outputs}."
-            )
+        self._require("the network", outputs, samples, outputs)
         if self.recipe.penalty:
             raise UnsupportedError(
                 "weight_decay must be 0 for a linearized network, but the optimizer has one: it draws the weights "
                 "to zero, and not to where they began."
             )
         return self
+
+    def _require(self, what: str, outputs: int, samples: int, rows: int = 1) -> None:
+        """Refuse other numbers of outputs, or of samples of some rows each, than those of the loader."""
+        if outputs != self.outputs:
+            raise ValueError(
+                f"{what} must have {self.outputs} outputs, as the targets of the loader do, but it has {outputs}."
+            )
+        if samples != self.samples:
+            raise ValueError(
+                f"problem must have the {self.samples * rows} rows of the loader, but it has {samples * rows}."
+            )
 
 
 def recipe(
