@@ -22,7 +22,7 @@ SCHEMES = [
 ]
 RECIPES = [{}, {"momentum": 0.5}, {"penalty": 0.1}, {"momentum": 0.5, "penalty": 0.1}]
 EPOCHS = [0, 1, 3, math.inf]
-SIZES = [(1e80, 1e95), (1.0, 1e-95), (1e-20, 1e95)]
+SIZES = [(1e80, 1e95), (1.0, 1e-95), (1e-20, 1e95), (1e-150, 1e-60), (1e150, 1e60)]
 """Of features and responses."""
 FEW_DRAWS = {"rtol": 10.0}
 """What is sampled need not be known well: the same draws are compared."""
@@ -52,6 +52,11 @@ def test_answers_are_those_of_ordinary_units(X, scheme, momentum, sizes):
     )
     beta = responses / features
     close(extreme.iterate(EPOCHS) / beta, ordinary.iterate(EPOCHS), 1e-9)
+    if not momentum:
+        here, there = (
+            rs.critical_step(run.problem, scheme, mean_square=False) for run in (ordinary, extreme)
+        )
+        assert there * features * features == pytest.approx(float(here), rel=2e-9)
     one, other = ordinary.compare_limit(), extreme.compare_limit()
     close(other.distance / beta, one.distance, 1e-9)
     close(other.difference / beta, one.difference, 1e-9)

@@ -50,26 +50,3 @@ def test_features_that_are_all_zero_freeze_everything():
     assert run.risk(5).total == pytest.approx(13.0)
     assert run.best_epoch().epoch == 0
     assert rs.critical_step(problem, rs.RandomReshuffling(batches=2), mean_square=False) == math.inf
-
-
-@for_all("size", [1e-150, 1e-75, 1.0, 1e75, 1e150])
-@for_all("scheme", SCHEMES)
-def test_the_units_of_the_data_do_not_matter(size, scheme):
-    plain = case(9, 12, 3, step=0.05)
-    problem = rs.LeastSquares(
-        plain.problem.X * size,
-        plain.problem.y,
-        beta_star=plain.problem.beta_star / size,
-        covariance=plain.covariance,
-        noise=0.5,
-    )
-    step = plain.step / size / size
-    run = rs.descend(problem, plain.scheme(scheme), step, start=plain.start / size)
-    for epochs in (1, 10, math.inf):
-        close(run.iterate(epochs) * size, plain.run(scheme).iterate(epochs))
-        if abs(math.log10(size)) < 100:
-            close(run.risk(epochs).total * size * size, plain.run(scheme).risk(epochs).total)
-    critical = rs.critical_step(plain.problem, plain.scheme(scheme), mean_square=False)
-    assert rs.critical_step(problem, plain.scheme(scheme), mean_square=False) * size * size == pytest.approx(
-        critical, rel=2e-9
-    )

@@ -67,20 +67,6 @@ def test_with_replacement_in_one_dimension():
     assert rs.critical_step(problem, pairs, mean_square=True) == pytest.approx(10 / 33, rel=2e-6)
 
 
-@pytest.mark.slow
-def test_critical_steps_with_momentum_and_penalty():
-    problem = rs.gaussian(20, 6, seed=0)
-    largest = np.linalg.norm(problem.X, 2) ** 2 / 20
-    full = rs.FullBatch()
-    found = rs.critical_step(problem, full, momentum=0.5, mean_square=False)
-    assert found == pytest.approx(2 * 1.5 / largest, rel=1e-7)
-    assert rs.critical_step(problem, full, penalty=0.3, mean_square=False) == pytest.approx(
-        2 / (largest + 0.3), rel=1e-7
-    )
-    both = rs.critical_step(problem, full, momentum=0.5, penalty=0.3, mean_square=False)
-    assert both == pytest.approx(3 / (largest + 0.3), rel=1e-7)
-
-
 def test_a_search_among_many_courses_is_refused_with_its_price():
     problem = rs.gaussian(2000, 20, noise=0.5, seed=0)
     with pytest.raises(rs.BudgetError, match=r"critical step of 200 batches takes .* about .*; try fewer"):
@@ -217,13 +203,3 @@ def test_the_limit_is_infinite_exactly_where_the_mean_square_diverges(seed):
         run = rs.descend(problem, rs.RandomReshuffling(batches=3), step=times / largest, momentum=0.5)
         finite = np.isfinite(run.expected_risk(math.inf).total)
         assert finite == run.mean_square_stability().converges
-
-
-def test_commuting_batches_have_one_critical_step():
-    problem, scheme = rs.LeastSquares([[1.0, 0.0], [0.0, 2.0]], [0.0, 0.0]), rs.RandomReshuffling(batches=2)
-    one, other = (
-        rs.critical_step(problem, scheme, mean_square=False),
-        rs.critical_step(problem, scheme, mean_square=True),
-    )
-    assert one == pytest.approx(0.5, rel=1e-6)
-    assert other == pytest.approx(0.5, rel=2e-6)

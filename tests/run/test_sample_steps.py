@@ -93,16 +93,6 @@ def test_many_fixed_batches_of_rank_one_do_the_same_in_every_order():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mean_square", [False, True])
-def test_one_sample_per_batch_is_random_reshuffling(mean_square):
-    problem = rs.gaussian(6, 2, seed=0)
-    alone = rs.critical_step(problem, rs.SampleReshuffling(batch_size=1), mean_square=mean_square)
-    fixed = rs.critical_step(problem, rs.RandomReshuffling(batches=6), mean_square=mean_square)
-    assert (alone.error, alone.error_kind) == (0.0, "exact")
-    assert alone == pytest.approx(fixed, rel=1e-6 if mean_square else 1e-9)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_a_searched_step_of_few_rows_covers(monkeypatch, seed):
     """Two rows dominate: slow modes, which are known well, hide a fast one that is not."""

@@ -256,7 +256,7 @@ SEARCHED = {
 @pytest.mark.parametrize(
     ("name", "p", "recipe"),
     [
-        *product(["reshuffled", "cyclic", "with replacement", "samples, dropped"], [2],
+        *product(["full batch", "reshuffled", "cyclic", "with replacement", "samples, dropped"], [2],
                  [{}, {"penalty": 0.4}, {"momentum": 0.5}]),
         *product(["rotated", "there and back", "samples in three", "weighted", "samples in four, equal", "subsets",
                   "single samples", "groups in two", "drawn rarely, own", "clients"], [2], [{}]),
