@@ -62,16 +62,6 @@ def test_too_many_batches_with_replacement_are_sampled():
     assert drawn.mean == pytest.approx(float(exact.mean), rel=1e-12)
 
 
-@pytest.mark.parametrize("recipe", [{"momentum": 0.5}, {"penalty": 0.1}])
-def test_extreme_steps_are_answered_without_warnings(recipe):
-    problem = rs.gaussian(12, 3, noise=0.5, seed=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        huge = rs.descend(problem, rs.SampleReshuffling(batches=4), step=1e10, **recipe)
-        assert np.isfinite(huge.risk(0).total)
-        assert np.isinf(huge.risk(99).total)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("scheme", [rs.ShuffleOnce(batches=3), rs.SampleReshuffling(batches=3)], ids=repr)

@@ -17,18 +17,6 @@ from tests.oracles import every_order
 from tests.problems import case, close
 
 
-def test_the_mean_may_converge_while_the_expected_risk_diverges():
-    angle = math.radians(50)
-    X = [[1.0, 0.0], [math.cos(angle), math.sin(angle)]]
-    problem = rs.LeastSquares(X, [0.0, 0.0], beta_star=[1.0, 1.0], noise=0.1)
-    run = rs.descend(problem, rs.RandomReshuffling(batches=2), 2.5)
-    found = run.expected_risk([10, 40, 1000, math.inf])
-    assert np.isfinite(found.mean).all()
-    assert found.total[1] > 1e6 * found.total[0]
-    assert np.isinf(found.total[2:]).all()
-    assert np.isinf(found.spread[2:]).all()
-
-
 def test_given_responses_need_no_noise_level():
     X, y = rs.gaussian(12, 4, seed=1).X, np.arange(12.0)
     known = rs.LeastSquares(X, y, beta_star=np.ones(4))

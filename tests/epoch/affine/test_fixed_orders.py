@@ -22,19 +22,6 @@ def test_a_defective_epoch():
         np.testing.assert_allclose(run.iterate(epochs), exact.iterate(epochs), rtol=1e-13)
 
 
-def test_divergence_is_an_answer():
-    tiny = case(8, 3, 3)
-    run = rs.descend(tiny.problem, rs.Cyclic(batches=tiny.partition), 50.0)
-    assert not run.stability().converges
-    assert run.stability().rate > 1
-    assert np.isinf(run.iterate([10**6, math.inf])).all()
-    assert np.isinf(run.risk([10**9, math.inf]).total).all()
-    assert np.isinf(run.training_loss(math.inf))
-    assert np.isfinite(run.risk(1).total)
-    assert np.isinf(run.expected_risk(math.inf).total)
-    assert run.best_epoch().epoch == 0
-
-
 def test_sampled_orders_carry_an_error_that_covers_the_truth():
     tiny = case(10, 4, 5, step=0.25)
     every = rs.descend(tiny.problem, rs.ShuffleOnce(batches=tiny.partition), 0.25, start=tiny.start)
