@@ -192,22 +192,30 @@ def test_groups_of_rows_are_deleted_together():
 
 
 @for_all(
-    "recipe",
-    [{"momentum": 0.5}, {"momentum": 0.9, "nesterov": True, "penalty": 0.1}, {"average": rs.EMA(0.5)}],
+    "scheme, recipe, p",
+    pairwise(
+        [
+            rs.FullBatch(),
+            rs.Cyclic(batch_size=4),
+            rs.ShuffleOnce(batches=2),
+            rs.RandomReshuffling(batch_size=3),
+            rs.RandomReshuffling(batch_size=2, drop_last=True),
+            rs.SampleWithReplacement(batch_size=3),
+            rs.WithReplacement(batches=3),
+        ],
+        [{"momentum": 0.5}, {"momentum": 0.9, "nesterov": True, "penalty": 0.1}, {"average": rs.EMA(0.5)}],
+        [3, 12],
+    ),
 )
-@for_all(
-    "scheme", [rs.FullBatch(), rs.RandomReshuffling(batch_size=3), rs.SampleWithReplacement(batch_size=3)]
-)
-def test_momentum_averages_and_limits(scheme, recipe):
-    """Against runs on the problem with a row of zeros."""
-    data, epochs = problem(9, 3), [1, 6, 100, math.inf]
-    run = rs.descend(data, scheme, step=0.05, **recipe)
-    found = run.influence(NEW[:, :3], epochs, rows=[7, 2])
-    assert found.method == ("refits" if "average" in recipe else "exact")
+def test_momentum_averages_and_limits(scheme, recipe, p):
+    """Both influence and leave-one-out, against runs on the problem with a row of zeros."""
+    data, epochs, new = problem(9, p), [0, 1, 6, 100, math.inf], NEW[:, :p]
+    run = rs.descend(data, scheme, step=0.05, start=np.ones(p), **recipe)
+    found, left = run.influence(new, epochs, rows=[7, 2]), run.leave_one_out(epochs, rows=[7, 2])
+    assert found.method == left.method == ("refits" if "average" in recipe else "exact")
     for place, row in enumerate((7, 2)):
-        kept = np.arange(9) != row
-        alone = rs.descend(
-            rs.LeastSquares(data.X * kept[:, np.newaxis], data.y * kept), scheme, step=0.05, **recipe
-        )
-        want = alone.predict(NEW[:, :3], epochs) - run.predict(NEW[:, :3], epochs)
+        alone = run.on(data.without(np.array([row])))
+        want = alone.predict(new, epochs) - run.predict(new, epochs)
         np.testing.assert_allclose(found.values[:, place], want, atol=1e-11)
+        residual = data.y[row] - alone.iterate(epochs) @ data.X[row]
+        np.testing.assert_allclose(left.residuals[:, place], residual, atol=1e-9)

@@ -73,32 +73,6 @@ def test_the_cavity_is_within_its_error_for_any_recipe(scheme, recipe, monkeypat
         assert (found.error < 0.3 * found.mean_square).all()
 
 
-@for_all(
-    "recipe, scheme, p",
-    pairwise(
-        [{"momentum": 0.5}, {"momentum": 0.9, "nesterov": True, "penalty": 0.1}],
-        [
-            rs.FullBatch(),
-            rs.Cyclic(batch_size=4),
-            rs.ShuffleOnce(batches=2),
-            rs.RandomReshuffling(batch_size=4),
-            rs.RandomReshuffling(batch_size=2, drop_last=True),
-            rs.SampleWithReplacement(batch_size=3),
-            rs.WithReplacement(batches=3),
-        ],
-        [3, 12],
-    ),
-)
-def test_momentum_is_exact(scheme, recipe, p):
-    data, epochs = problem(9, p), [0, 1, 6, 100, math.inf]
-    run = rs.descend(data, scheme, step=0.05, start=np.ones(p), **recipe)
-    found = run.leave_one_out(epochs)
-    assert found.method == "exact"
-    for i in range(9):
-        alone = run.on(data.without(np.array([i]))).iterate(epochs)
-        np.testing.assert_allclose(found.residuals[:, i], data.y[i] - alone @ data.X[i], atol=1e-9)
-
-
 @for_all("scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=2), rs.SampleReshuffling(batches=2)])
 def test_rows_that_alone_see_a_direction(scheme):
     """Of interpolation every row is such a row; with a column of its own one is."""
