@@ -139,6 +139,8 @@ def test_a_covariance_may_be_a_discrete_law():
     ("arguments", "options"),
     [
         ((0.5, 1.0, 1), {}),
+        ((1.5, 0.7, 2), {}),
+        ((1.5, 0.9, 3), {}),
         ((0.5, 20.0, 4), {}),
         ((0.5, 4.0, 2), {"covariance": PowerLaw(1.0, 20)}),
         ((0.5, 1.5, 2), {"covariance": [1.0, 2.0], "source": [0.25, 0.75]}),
@@ -155,7 +157,9 @@ def test_beyond_convergence_the_limit_is_infinite_and_names_the_mode(arguments, 
     assert not 0 <= limit.diverges <= 2
     assert f"diverges at {limit.diverges:.6g}" in repr(limit)
     # Finitely many epochs are answered.
-    assert np.isfinite(curve.risk([0, 1, 3]).total).all()
+    risks = curve.risk([0, 1, 3, 50]).total
+    assert np.isfinite(risks[:3]).all()
+    assert risks[3] > risks[1]
 
 
 def test_power_laws_of_any_exponent_and_finite_size_are_covariances():

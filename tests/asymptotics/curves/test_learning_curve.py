@@ -195,17 +195,6 @@ def test_at_aspect_one_the_limiting_variance_is_infinite_and_finite_epochs_are_n
         assert replace(curve, noise=0.0).limit().total == 0
 
 
-@for_all("batches, alpha, mode", [(1, 0.5, 2.4747), (2, 0.7, 2.3), (3, 0.9, 2.4)])
-def test_beyond_convergence_the_risk_is_infinite_and_names_the_mode(batches, alpha, mode):
-    curve = learning_curve(1.5, alpha, batches)
-    risk = curve.risk([1, 50, math.inf])
-    assert not curve.converges
-    assert risk.diverges == pytest.approx(mode, abs=0.15)
-    assert risk.total[2] == math.inf
-    assert risk.total[1] > risk.total[0]
-    assert "diverges at" in repr(risk)
-
-
 @for_all("aspect", [0.9, 0.99, 0.999999, 1.0, 1.000001, 1.1])
 @for_all("batches, alpha", [(1, 0.1), (1, 0.4), (2, 0.3), (2, 0.5)])
 def test_nothing_is_lost_near_aspect_one(aspect, batches, alpha):

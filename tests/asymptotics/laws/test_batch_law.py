@@ -84,14 +84,6 @@ def test_one_batch_is_marchenko_pastur_through_either_door():
     assert exact.moments(4) == pytest.approx(reference.moments(4))
 
 
-def test_batching_shrinks_the_spectrum_quantile_by_quantile():
-    levels = np.arange(1, 100) / 100
-    full, two, five = (batch_spectrum(0.25, 0.4, batches).quantile(levels) for batches in (1, 2, 5))
-    assert (two < full).all()
-    assert (five < two).all()
-    assert (np.diff(two / full) < 0).all()
-
-
 @for_all("batches, eigenvalues", [(1, 1), (2, 3), (3, 2), (5, 2), (8, 1)])
 def test_the_jacobian_is_the_tangent_along_every_unknown(batches, eigenvalues):
     spectrum = np.linspace(0.5, 2.0, eigenvalues)
