@@ -64,21 +64,6 @@ def test_the_cavity_equation_of_three_batches_is_off_by_what_it_says():
     assert found[1] < found[0] / 8
 
 
-def test_many_batches_are_those_of_drawn_orders_and_of_real_runs():
-    problem, scheme = rs.gaussian(400, 8, noise=0.5, seed=1), rs.GroupReshuffling(4, batch_size=10)
-    cavity = rs.descend(problem, scheme, 0.3)
-    assert cavity.method == "cavity"
-    drawn = rs.descend(problem, scheme, 0.3, method="sampling", rtol=1e-3)
-    slack = drawn.iterate_error(4) + cavity.iterate_error(4)
-    assert np.linalg.norm(cavity.iterate(4) - drawn.iterate(4)) < slack
-    real = rs.simulate(problem, scheme, step=0.3, epochs=4, runs=2000, seed=0)
-    off = np.abs(real.iterate.mean - cavity.iterate(4))
-    assert (off < 4 * real.iterate.standard_error + cavity.iterate_error(4)).all()
-    # Rows that are visited one by one make another mean.
-    single = rs.descend(problem, rs.SampleReshuffling(batch_size=40), 0.3)
-    assert np.linalg.norm(single.iterate(4) - cavity.iterate(4)) > 3 * cavity.iterate_error(4)
-
-
 @for_all(
     "rows, sizes, momentum",
     [(2, [2, 2], 0.0), (4, [3], 0.0), (4, [1, 1, 1], 0.0), (4, [1, 1, 1], 0.5), (4, [3], 0.5)],
