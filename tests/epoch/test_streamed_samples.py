@@ -116,10 +116,6 @@ def test_all_samples_in_one_batch_are_the_full_batch(tmp_path, streaming):
         (lambda run: run.epoch.modifier(0), "needs the rows one by one"),
         (lambda run: run.leave_one_out(3), "needs the rows one by one"),
         (
-            lambda run: rs.critical_step(run.problem, rs.SampleReshuffling(batches=9), mean_square=True),
-            "needs the rows one by one",
-        ),
-        (
             lambda run: rs.descend(run.problem, run.scheme, 0.1, method="sampling").iterate(3),
             "method must be",
         ),
@@ -170,13 +166,17 @@ def test_a_step_whose_shuffling_is_not_known_is_refused(tmp_path, streaming):
         run.with_step(0.01).iterate(3)
 
 
-def test_the_critical_step_of_samples_dealt_into_batches(tmp_path, streaming):
-    """One pass deals the rows into batches; the answer in memory is within both errors."""
+@pytest.mark.parametrize("mean_square", [False, True])
+@pytest.mark.parametrize("dealt", [256, 10])
+def test_the_critical_step_of_samples_dealt_into_batches(
+    tmp_path, streaming, monkeypatch, mean_square, dealt
+):
+    """One pass deals the rows, or some of them, into batches; the answer in memory is within both errors."""
+    monkeypatch.setattr("reshuffle.run.critical_steps._DEALT", dealt)
     streamed, in_memory = both(tmp_path)
     scheme = rs.SampleReshuffling(batch_size=30)
     found, expected = (
-        rs.critical_step(streamed, scheme, mean_square=False),
-        rs.critical_step(in_memory, scheme, mean_square=False),
+        rs.critical_step(problem, scheme, mean_square=mean_square) for problem in (streamed, in_memory)
     )
     assert abs(found - expected) <= found.error + expected.error
     assert found.error < 0.4 * found

@@ -39,8 +39,8 @@ from reshuffle.epoch.moments.drawn import CentredMaps, gain, gain_bound
 from reshuffle.epoch.moments.matrix import epoch_flops
 from reshuffle.epoch.select import Accuracy
 from reshuffle.epoch.visits import Visits
-from reshuffle.errors import UnsupportedError
 from reshuffle.problem import checked_problem
+from reshuffle.problem.batches import RowGroups
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Recipe, recipe
 from reshuffle.run import critical_polynomials
@@ -82,6 +82,8 @@ _PAIRS = 4
 _TINY, _FAR_BELOW = 0.02, 0.4
 """A bound on the gain of one pair of orders in each group, and its value with its error, up to which no more orders
 are drawn: where few orders weigh most the error is as large as the gain."""
+_DEALT, _ROWS_PER_FEATURE = 256, 4
+"""Batches that are dealt of rows that are read in chunks, or as many as have so many rows for each feature."""
 _ALL_ORDERS = Accuracy(method="exact", rtol=math.inf, budget=math.inf)
 _TRIES, _ROUNDS_OF_A_TRY = 100, 10
 """Steps that are tried, about, and rounds of second moments at each."""
@@ -190,15 +192,10 @@ def critical_step(
     (True, 'confidence 99%')
     """
     given, whole = checked_problem(problem), base.scheme_of(scheme)
-    if given.stream is not None and whole.with_independent_steps is not whole:
-        if not mean_square:
-            recipe_given = {"penalty": penalty, "momentum": momentum, "nesterov": nesterov}
-            return _of_dealt_samples(given, whole, unpenalized=unpenalized, **recipe_given)
-        if whole.equivalent(given.n).is_random:
-            raise UnsupportedError(
-                "the critical step in mean square needs the rows one by one, but they are read in chunks; try "
-                "mean_square=False, for the mean over all runs, or RandomReshuffling, whose batches are fixed."
-            )
+    draws_rows = given.stream is not None and whole.with_independent_steps is not whole
+    if draws_rows and (not mean_square or whole.equivalent(given.n).is_random):
+        recipe_given = {"penalty": penalty, "momentum": momentum, "nesterov": nesterov}
+        return _of_dealt_samples(given, whole, mean_square, unpenalized=unpenalized, **recipe_given)
     problem, scheme = base.fitted(given, whole)
     scheme = base.without_stages(scheme, "the critical step")
     made = recipe.checked(1.0, None, penalty, momentum, 1, nesterov, unpenalized, problem.p)
@@ -563,17 +560,34 @@ def _contracting_start(run: AffineTrajectory) -> float:
     return (0.01 if run.recipe.momentum else 1.0) / inverse * (1 - 1e-9)
 
 
-def _of_dealt_samples(problem: LeastSquares, scheme: Scheme, **options: Any) -> CriticalStep:
-    """Critical step of shuffled samples that are read in chunks: one pass deals them into batches at random.
+def _of_dealt_samples(
+    problem: LeastSquares, scheme: Scheme, mean_square: bool, **options: Any
+) -> CriticalStep:
+    """Critical step of shuffled samples that are read in chunks: one pass deals some batches of them at random.
 
-    Orders of these batches are drawn. Another deal changes what batching does to the step by a share of about
-    sqrt(2 / B), three times which is added to the error.
+    Orders of these batches are drawn. Their Gram matrix is made that of all rows: with the rows in coordinates in
+    which that is the identity, their singular values are set to one. Another deal changes what batching does to the
+    step by a share of about sqrt(2 / B), three times which is added to the error.
     """
-    batches = scheme.steps(problem.n)
-    dealt = np.array_split(np.random.default_rng(0).permutation(problem.n), batches)
-    found = critical_step(problem, RandomReshuffling(batches=dealt), mean_square=False, **options)
-    by_batching = abs(found - critical_step(problem, FullBatch(), **options))
-    error = found.error + 3 * math.sqrt(2 / batches) * by_batching
+    n, sizes = problem.n, scheme.sizes(problem.n)
+    count = min(len(sizes), max(_DEALT, math.ceil(_ROWS_PER_FEATURE * problem.p / sizes[0])))
+    places = np.random.default_rng(0).permutation(n)
+    # What is in none of these batches is one more group.
+    whole = problem.of_groups(
+        RowGroups.labelled(np.searchsorted(np.cumsum(sizes[:count]), places, side="right"))
+    )
+    assert whole.compressed.offsets is not None
+    dealt, space = whole.compressed.first(int(whole.compressed.offsets[count])), whole.row_space
+    _, singular, right = scipy.linalg.svd(whole.reduction.rows, full_matrices=False, check_finite=False)
+    inside = space.coordinates(dealt.X.T).T @ (right.T / singular)
+    left, _, turned = scipy.linalg.svd(inside, full_matrices=False, check_finite=False)
+    rows = math.sqrt(dealt.n / n) * (left @ turned) @ (singular[:, np.newaxis] * right)
+    alike = LeastSquares.of_compressed(
+        replace(dealt, X=space.scale * space.lift(rows.T).T), problem.outputs, problem.is_weighted
+    )
+    found = critical_step(alike, RandomReshuffling(batches=count), mean_square=mean_square, **options)
+    by_batching = abs(found - critical_step(alike, FullBatch(), mean_square=False, **options))
+    error = found.error + 3 * math.sqrt(2 / count) * by_batching
     return CriticalStep(found, error, weakest(found.error_kind, "estimate"), found.advice)
 
 
