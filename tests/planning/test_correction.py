@@ -57,9 +57,10 @@ def test_squares_of_groups_are_sums_over_their_rows():
     spectrum = RowSpectrum.of(problem, centred=True)
     recipes = Recipes(np.full(2, 0.1), np.array([2.0, 9.0]), np.zeros(2), np.zeros(2))
     curve = LeftOutCurve.around(spectrum, 0.1, 1.0, 0.0)
-    squares, weights = left_out_squares(curve, recipes, np.arange(11), 4)
+    squares, weights, residuals = left_out_squares(curve, recipes, np.arange(11), 4)
     each = np.square(curve.residuals(0.1, np.array([2.0, 9.0]))[..., 0])
     np.testing.assert_allclose(squares, [[row[k::4].sum() for k in range(4)] for row in each], rtol=1e-10)
+    np.testing.assert_allclose(residuals, curve.residuals(0.1, np.array([2.0]))[0], rtol=1e-10)
     assert weights.tolist() == [3, 3, 3, 2]
 
 

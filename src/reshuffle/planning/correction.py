@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle.planning.loo_grid import LeftOutCurve
+from reshuffle.planning.loo_grid import GROUPS, LeftOutCurve, averaged
 
 DRAWS = 500
 """Bootstrapped choices."""
@@ -24,8 +24,6 @@ _RECIPES = 400
 hardly a choice (for 45 rows the test error is then 4% too small)."""
 _NUMBERS = 4e9
 """Products that the left-out squares of all rows and recipes may take: where they take more, recipes are fewer."""
-_GROUPS = 2000
-"""Rows that are drawn, at most; of more rows, groups are drawn."""
 _REFITS = 1e9
 """Operations of fits without a row: where rows are too many some of them tell what scales change."""
 _CONSTANT = 1e-10
@@ -68,18 +66,22 @@ class Recipes:
 
 def left_out_squares(
     curve: LeftOutCurve, recipes: Recipes, rows: IntArray, groups: int
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Sums of left-out squares over groups of some rows, (k, g), and of the weights of these, (g,).
 
-    The i-th of the rows is in group i modulo g. Squares are means over outputs, times the weights of the rows.
+    With them come the residuals (m, t) of the first recipe, times the roots of the weights. The i-th of the rows is
+    in group i modulo g. Squares are means over outputs, times the weights of the rows.
     """
     combinations, begin = recipes.combinations(curve).T, 0
     found, members = np.zeros((groups, combinations.shape[1])), np.arange(len(rows)) % groups
+    of_first = []
     for parts in curve.pieces(rows):
-        squares = np.square(parts @ combinations).mean(axis=1)
-        np.add.at(found, members[begin : begin + len(squares)], squares)
-        begin += len(squares)
-    return found.T, np.asarray(np.bincount(members, curve.spectrum.weights[rows]), dtype=np.float64)
+        residuals = parts @ combinations
+        np.add.at(found, members[begin : begin + len(parts)], np.square(residuals).mean(axis=1))
+        of_first.append(residuals[..., 0])
+        begin += len(parts)
+    weights = np.asarray(np.bincount(members, curve.spectrum.weights[rows]), dtype=np.float64)
+    return found.T, weights, np.concatenate(of_first)
 
 
 def refitted_squares(curve: LeftOutCurve, recipes: Recipes, rows: IntArray) -> FloatArray:
@@ -155,6 +157,7 @@ class Correction:
     half_width: float  # of the 95% interval, in the logarithm of the test error
     kurtosis: float  # of the left-out residuals: 3 if they are normal
     median_absolute_error: float  # the median of |y_i - x_i'b|, rows and outputs together
+    standard_error: float  # of that estimate, as the mean step has it
 
     @classmethod
     def of(cls, curve: LeftOutCurve, recipes: Recipes, scaled: bool) -> "Correction":
@@ -164,19 +167,21 @@ class Correction:
         most = int(_NUMBERS / (n * outputs * (1 + 2 * len(curve.nodes))))
         count = max(1, min(len(recipes.steps), _RECIPES, most))
         recipes = recipes.some(np.linspace(0, len(recipes.steps) - 1, count).round().astype(int))
-        squares, totals = left_out_squares(curve, recipes, everything, min(n, _GROUPS))
+        squares, totals, residuals = left_out_squares(curve, recipes, everything, min(n, GROUPS))
         naive = float(squares[0].sum() / totals.sum() + recipes.spreads[0])
-        residuals = curve.residuals(recipes.steps[0], recipes.visits[:1], recipes.penalties[0])[0]
+        standard_error = float(averaged(np.square(residuals).mean(axis=1), weights)[1])
         residuals = residuals / np.sqrt(weights)[:, np.newaxis]
         sizes, median = np.square(residuals).mean(axis=0), float(np.median(np.abs(residuals)))
         if not (0 < naive < np.inf and sizes.all()):
-            return cls(1.0, 0.0, 3.0, median)
+            return cls(1.0, 0.0, 3.0, median, standard_error)
         smaller = min(n, problem.p)
         price = n * problem.p * smaller + 10.0 * smaller**3 + 50.0 * count * smaller
-        rows = everything[:: max(1, math.ceil(n * price / _REFITS))] if scaled else everything[:0]
+        # Of so many rows that they are read in chunks one more changes the scales by nothing.
+        refits_some = scaled and problem.stream is None
+        rows = everything[:: max(1, math.ceil(n * price / _REFITS))] if refits_some else everything[:0]
         if len(rows):
             refits = refitted_squares(curve, recipes, rows)
-            before, _ = left_out_squares(curve, recipes, rows, len(rows))
+            before, _, _ = left_out_squares(curve, recipes, rows, len(rows))
             squares = (
                 refits
                 if len(rows) == squares.shape[1]
@@ -184,4 +189,4 @@ class Correction:
             )
         expected, half_width = corrected(squares, totals, recipes.spreads, n * outputs)
         kurtosis = float(np.square(np.square(residuals) / sizes).mean())
-        return cls(expected / naive, half_width, kurtosis, median)
+        return cls(expected / naive, half_width, kurtosis, median, standard_error)

@@ -19,6 +19,7 @@ that of the row as it was centred. So a_i stands before the last sum in E_i, and
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -35,6 +36,8 @@ _CHUNK = 1 << 20
 """Numbers that are worked on at a time."""
 _SQUARES = 1 << 22
 """Squared residuals of ridge regression in memory at a time."""
+GROUPS = 2000
+"""Groups of rows, at most, between which squares vary as those of rows do."""
 _CACHED = 1 << 27
 """Numbers that are cached: a gigabyte."""
 _LOWEST, _HIGHEST, _COUNT = 0.01, 2.0, 16
@@ -44,6 +47,9 @@ _POINTS = 5
 _SLOW = 1e-3
 _NEAREST = 0.99
 """Of the safe step, beyond which the estimate does not grow: it would be without bound."""
+
+Piece: TypeAlias = tuple[IntArray, FloatArray, FloatArray]
+"""Numbers of some rows (m,), these in the eigenvectors of W (m, r), and their responses (m, t)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +83,21 @@ class RowSpectrum:
             self.problem.rows_inside(everything) @ (self.problem.row_space.scale * self.vectors)
         )
 
-    @property
-    def chunks(self) -> list[IntArray]:
-        """All rows, some at a time."""
-        height = max(1, _CHUNK // max(1, len(self.values)))
-        return np.split(np.arange(self.problem.n), np.arange(height, self.problem.n, height))
+    def pieces(self, width: int, members: IntArray | None = None) -> Iterator[Piece]:
+        """Some rows or all, so many at a time that `width` numbers of each fit in memory.
+
+        Where rows are read in chunks it is all of them, in one pass.
+        """
+        problem, height = self.problem, max(1, _CHUNK // max(1, width))
+        if problem.stream is None:
+            members = np.arange(problem.n) if members is None else members
+            for part in np.split(members, np.arange(height, len(members), height)):
+                yield part, self.rows(part), problem.compressed.y[part]
+            return
+        for start, X, y in problem.stream.pairs():
+            for first in range(0, len(X), height):
+                part = np.arange(first, min(first + height, len(X)))
+                yield start + part, problem.row_space.coordinates(X[part].T).T @ self.vectors, y[part]
 
     @cached_property
     def input_map(self) -> FloatArray:
@@ -104,8 +120,7 @@ class RowSpectrum:
     def kurtosis(self) -> float:
         """The smallest R^2 with mean_i |x_i|^2 x_i x_i' <= R^2 W."""
         n, total = self.problem.n, np.zeros((len(self.values),) * 2)
-        for members in self.chunks:
-            rows = self.rows(members)
+        for _, rows, _ in self.pieces(len(self.values)):
             whitened = rows * (np.sqrt(np.square(rows).sum(axis=1) / n)[:, np.newaxis] / np.sqrt(self.values))
             total += whitened.T @ whitened
         return eigenvalue(total, -1)
@@ -143,10 +158,9 @@ class LeftOutCurve:
             sums = -np.expm1(np.multiply.outer(visits, np.log1p(-step * moved))) / moved * self.weights
         return np.hstack([np.ones((len(visits), 1)), 2 * sums.real, -2 * sums.imag])
 
-    def parts(self, members: IntArray) -> FloatArray:
+    def parts(self, members: IntArray, rows: FloatArray, responses: FloatArray) -> FloatArray:
         """(m, t, 1 + 2N): y_i, and the real and imaginary parts of E_i at the nodes."""
         spectrum, n = self.spectrum, self.spectrum.problem.n
-        rows, responses = spectrum.rows(members), spectrum.problem.compressed.y[members]
         # (r, N), real and imaginary parts side by side, so that all products are of real matrices.
         resolvent = 1 / (spectrum.values[:, np.newaxis] - self.nodes)
         split, count = np.hstack([resolvent.real, resolvent.imag]), len(self.nodes)
@@ -171,19 +185,19 @@ class LeftOutCurve:
         problem = self.spectrum.problem
         size = problem.n * (problem.outputs or 1) * (1 + 2 * len(self.nodes))
         if rows is None or len(rows) == problem.n:
-            return self._cached_parts if size <= _CACHED // 4 else self._made_parts(np.arange(problem.n))
+            is_cached = size <= _CACHED // 4 and problem.stream is None
+            return self._cached_parts if is_cached else self._made_parts(None)
         return self._made_parts(rows)
 
     @cached_property
     def _cached_parts(self) -> list[FloatArray]:
-        return list(self._made_parts(np.arange(self.spectrum.problem.n)))
+        return list(self._made_parts(None))
 
-    def _made_parts(self, rows: IntArray) -> Iterator[FloatArray]:
-        """The parts of some rows, so many at a time that they fit in memory."""
+    def _made_parts(self, rows: IntArray | None) -> Iterator[FloatArray]:
+        """The parts of some rows or of all, so many at a time that they fit in memory."""
         problem = self.spectrum.problem
         width = (1 + 2 * len(self.nodes)) * (problem.outputs or 1) + len(self.spectrum.values)
-        height = max(1, _CHUNK // width)
-        return (self.parts(part) for part in np.split(rows, np.arange(height, len(rows), height)))
+        return (self.parts(*piece) for piece in self.spectrum.pieces(width, rows))
 
     @cached_property
     def _gram(self) -> FloatArray:
@@ -313,20 +327,22 @@ def ridge_left_out(spectrum: RowSpectrum, penalties: FloatArray) -> tuple[FloatA
     The loss is |y - X b|^2 / (2n) + penalty |b|^2 / 2, with penalties (k,) above zero: the E_i at m = -penalty.
     """
     problem, found = spectrum.problem, []
-    at_once = max(1, _SQUARES // problem.n)
+    # Of rows that are read in chunks the squares of groups are added up.
+    groups = problem.n if problem.stream is None else min(problem.n, GROUPS)
+    weights = np.bincount(np.arange(problem.n) % groups, spectrum.weights)
+    at_once = max(1, _SQUARES // groups)
     parts = np.split(penalties, np.arange(at_once, len(penalties), at_once))
     for some in track(parts, len(parts), "ridge regression"):
-        squares, resolvent = np.zeros((len(some), problem.n)), 1 / (spectrum.values[:, np.newaxis] + some)
+        squares, resolvent = np.zeros((groups, len(some))), 1 / (spectrum.values[:, np.newaxis] + some)
         mapped_inputs = (resolvent[:, :, np.newaxis] * spectrum.input_map[:, np.newaxis]).reshape(
             len(resolvent), -1
         )
-        for members in spectrum.chunks:
-            rows, responses = spectrum.rows(members), problem.compressed.y[members]
+        for members, rows, responses in spectrum.pieces(len(spectrum.values)):
             fitted = (rows @ mapped_inputs).reshape(len(rows), len(some), -1)
             missed = np.square(responses[:, np.newaxis] - fitted).mean(axis=2)
             one_minus = 1 / spectrum.enlarged[members, np.newaxis] - np.square(rows) @ resolvent / problem.n
-            squares[:, members] = (missed / np.square(one_minus)).T
-        found.append(averaged(squares, spectrum.weights))
+            np.add.at(squares, members % groups, missed / np.square(one_minus))
+        found.append(averaged(squares.T, weights))
     means, errors = (np.concatenate(both) for both in zip(*found, strict=True))
     return means, errors
 

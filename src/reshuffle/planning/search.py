@@ -324,8 +324,7 @@ class Search:
             known = [recipe for recipe in recipes if recipe.is_verified]
             # Screening momentum is but a guess.
             ranked += known if momentum and known else recipes
-        best, *others = _sorted(ranked)
-        return [self.with_error(best) if np.isnan(best.standard_error) else best, *others]
+        return _sorted(ranked)
 
 
 def _sorted(recipes: Sequence[PlannedRecipe]) -> list[PlannedRecipe]:

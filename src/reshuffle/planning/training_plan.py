@@ -1,6 +1,7 @@
 """A plan for training: step, batch size and stopping epoch by leave-one-out, and what other choices cost."""
 
 import math
+import os
 import warnings
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -109,7 +110,7 @@ class HoldoutCheck(Displayed):
     found, found_error : float
         Of the mean iterate on the held-out rows, and its standard error, since these are a sample.
     single_run : float
-        Of one run that was trained.
+        Of one run that was trained; nan where rows are read in chunks.
     of_outputs : (t,)
         Of the mean iterate, for each output.
     rows : int
@@ -422,9 +423,10 @@ class Plan(Displayed):
         when = np.asarray(float(self.best.epochs))
         found = np.square(responses - predicted(run.iterate(self.best.epochs)))
         seed = _arrays.whole_number("seed", seed, 0)
-        single = predicted(single_run(run.problem, run.scheme, run.recipe, run.start, when, seed))
-        accuracy = math.nan
-        if known is not None:
+        single, accuracy = np.full(responses.shape, math.nan), math.nan
+        if run.problem.stream is None:
+            single = predicted(single_run(run.problem, run.scheme, run.recipe, run.start, when, seed))
+        if known is not None and run.problem.stream is None:
             accuracy = float(np.mean(known.decide(single.reshape(new.y.shape)) == known.names[known.numbers]))
         rows = found.mean(axis=1)
         return HoldoutCheck(
@@ -478,7 +480,7 @@ class Plan(Displayed):
                 f"{significant(self.median_absolute_error, 3)}"
             )
         visits = best.scheme.steps(n) * best.epochs * (self.problem.outputs or 1)
-        if best.spread and visits <= _SIMULATED:
+        if best.spread and visits <= _SIMULATED and self.problem.stream is None:
             deviation, runs = self.single_run_deviation / best.test_error, self.runs_to_compare()
             found.append(
                 f"single runs vary by {significant(100 * deviation, 2)}% of the test error: to see that a "
@@ -518,15 +520,15 @@ class Plan(Displayed):
         return [f"the {what} that was compared: a wider grid may be better" for what in found]
 
     def _on_leaks(self) -> list[str]:
-        problem = self.problem
-        X, y = problem.X, problem.y if problem.y.ndim == 2 else problem.y[:, np.newaxis]
+        # Rows that represent others have the same products of columns.
+        X, y = self.problem.compressed.X, self.problem.compressed.y
         sizes = np.outer(np.square(X).sum(axis=0), np.square(y).sum(axis=0))
         alike = np.divide(np.square(X.T @ y), sizes, out=np.zeros_like(sizes), where=sizes > 0).max(axis=1)
         columns = np.flatnonzero(alike >= 1 - _DETERMINED).tolist()
         if columns:
             singular = "s" * (len(columns) == 1)
             return [f"{self._named(columns)} alone determine{singular} y: check for a leak"]
-        if self.least_squares.mean_square < _DETERMINED * np.square(y).mean():
+        if self.least_squares.mean_square < _DETERMINED * np.square(y).sum() / self.problem.n / y.shape[1]:
             return [
                 "the columns of X determine y almost exactly: check that none of them was computed from it"
             ]
@@ -534,9 +536,10 @@ class Plan(Displayed):
 
     def _on_rare_columns(self) -> list[str]:
         """Scaled columns that are constant but for a few rows: new rows that differ there are far away."""
-        X, n = self.problem.X, self.problem.n
-        if not self.scales or self.problem.sample_weight is not None:
+        problem = self.problem
+        if not self.scales or problem.is_weighted or problem.stream is not None:
             return []
+        X, n = problem.X, problem.n
         # A column of unit variance that differs in k rows has an entry of size sqrt(n / k - 1) at least.
         least = max(_FAR, 0.9 * math.sqrt(max(n / _RARE - 1, 0)))
         suspects = np.flatnonzero(np.abs(X).max(axis=0) >= least)
@@ -564,9 +567,10 @@ class Plan(Displayed):
                 f"y has {len(self.classes)} classes, learned by squared loss as {how}: the test error is that of "
                 "these numbers; plan.accuracy is the share of new rows that a single run should classify correctly"
             ]
-        y = self.problem.y + self.standardizer.response_mean
-        if y.ndim > 1 or self.problem.sample_weight is not None:
+        problem = self.problem
+        if problem.outputs or problem.is_weighted or problem.stream is not None:
             return []
+        y = problem.y + self.standardizer.response_mean
         values = np.unique(np.round(y, 9))
         if len(values) == 2:
             low, high = (f"{value:g}" for value in values)
@@ -687,7 +691,8 @@ def plan(
     ----------
     X : (n, p), or LeastSquares
         Rows; or a problem, such as one that a kernel poses, which is planned for as it is, without y. The names of
-        columns of a DataFrame are those in `plan.notes`.
+        columns of a DataFrame are those in `plan.notes`. A source of rows, as for `LeastSquares`, is read in chunks
+        if it is large: five times, once more for means and scales, and nothing is refined or simulated.
     y : (n,) or (n, t)
         For several outputs the mean over them is what counts. Or labels (n,), which are learned by squared loss:
         two classes as -1 and 1, more as a column of 0 and 1 each; `plan.accuracy` is about them.
@@ -736,7 +741,9 @@ def plan(
       single runs vary by 0.018% of the test error: to see that a recipe is 1% better takes 1 run of each
       within 0.1% of the least test error, the shortest training is chosen
     """
-    labels = None if y is None else classes_of(y, classes)
+    # Names of columns and files are no labels.
+    is_named = any(isinstance(part, str | os.PathLike) for part in (X, y))
+    labels = None if y is None or is_named else classes_of(y, classes)
     y = y if labels is None else labels.targets
     if labels is not None and isinstance(sample_weight, str) and sample_weight == "balanced":
         sample_weight = labels.balanced
@@ -754,6 +761,9 @@ def plan(
     of_run = _arrays.flag("of_run", of_run)
     search = Search(spectrum, template.with_batch_size(1), **grid, momenta=momenta, of_run=of_run)
     best, *others = search.ranked(verifies)
+    correction = search.correction(best, scales)
+    if math.isnan(best.standard_error):
+        best = replace(best, standard_error=correction.standard_error)
     runners_up: dict[tuple[float, ...], PlannedRecipe] = {}
     for recipe in others:
         runners_up.setdefault((*recipe.place[:2], recipe.momentum), recipe)
@@ -780,7 +790,7 @@ def plan(
         safe_steps=search.safe_steps,
         # Columns of a DataFrame without names are numbers.
         names=tuple(names) if np.ndim(names) == 1 and all(isinstance(name, str) for name in names) else (),
-        correction=search.correction(best, scales),
+        correction=correction,
         search=search,
         classes=None if labels is None else labels.names,
     )
@@ -802,8 +812,9 @@ def _standardized(
                     f"{name} must not be given with a problem, which is planned for as it is, but it is "
                     f"{value!r}; pass X and y in place of the problem."
                 )
-        X.require_rows("plan")
-        _require_something_to_learn(X.X, X.y, intercept=False)
+        if X.stream is None:
+            X.require_rows("plan")
+        _require_something_to_learn(X, intercept=False)
         return X, Standardizer.identity(X.p, X.outputs), False, False
     if y is None:
         raise TypeError(
@@ -812,8 +823,14 @@ def _standardized(
     scales = standardize is None or _arrays.flag("standardize", standardize)
     centres = intercept is None or _arrays.flag("intercept", intercept)
     raw = LeastSquares(X, y)
-    raw.require_rows("plan")
-    _require_something_to_learn(raw.X, raw.y, centres)
+    if raw.stream is not None:
+        stream = LeastSquares(X, y, sample_weight=sample_weight).stream
+        assert stream is not None
+        made = stream.standardizer(centre=centres, scale=scales)
+        problem = LeastSquares(stream.standardized(made, stream.weights), None)
+        _require_something_to_learn(problem, intercept=False)
+        return problem, made, centres, scales
+    _require_something_to_learn(raw, centres)
     weights = LeastSquares(X, y, sample_weight=sample_weight).sample_weight
     made = Standardizer.of(raw.X, raw.y, centre=centres, scale=scales, weights=weights)
     features, responses = (made.rows(raw.X), made.responses(raw.y)) if centres or scales else (raw.X, raw.y)
@@ -839,22 +856,24 @@ def _numbers(name: str, given: ArrayLike, allowed: str, above: float, below: flo
     return np.unique(values)
 
 
-def _require_something_to_learn(X: FloatArray, y: FloatArray, intercept: bool) -> None:
-    for name, columns in (("X", X), ("y", y)):
-        largest = max(float(columns.max(initial=0.0)), -float(columns.min(initial=0.0)))
+def _require_something_to_learn(problem: LeastSquares, intercept: bool) -> None:
+    """Refuse data that are too large, too few or constant; rows that represent others show no more than zeros."""
+    X, y, are_all = problem.compressed.X, problem.compressed.y, problem.compressed.are_all
+    for name, sizes in (("X", problem.compressed.column_sizes), ("y", np.abs(y))):
+        largest = float(sizes.max(initial=0.0))
         if largest > _LARGEST:
             allowed = f"have entries of at most {_LARGEST:g}, so that sums of their squares are numbers"
             raise ArgumentError(name, allowed, f"one is {largest:.3g}", f"rescale {name}")
-    if len(X) < 3:
+    if problem.n < 3:
         allowed = "have at least 3 rows to leave one out and learn from the others"
-        raise ArgumentError("X", allowed, f"it has {len(X)}")
-    constant = np.atleast_1d(np.ptp(y, axis=0) == 0)
+        raise ArgumentError("X", allowed, f"it has {problem.n}")
+    constant = np.ptp(y, axis=0) == 0 if are_all else ~y.any(axis=0)
     if constant.any():
-        which = "y" if y.ndim == 1 else f"y[:, {int(np.argmax(constant))}]"
-        value = float(np.atleast_2d(y.T)[int(np.argmax(constant)), 0])
+        which = "y" if problem.outputs is None else f"y[:, {int(np.argmax(constant))}]"
+        value = float(y[0, int(np.argmax(constant))])
         allowed, hint = "not be the same for all rows", "check that it is the right column, or drop it"
         raise ArgumentError(which, allowed, f"it is {value:g} everywhere: nothing is to be learned", hint)
-    if intercept and not np.ptp(X, axis=0).any():
+    if intercept and are_all and not np.ptp(X, axis=0).any():
         allowed = "have a column that is not constant"
         raise ArgumentError("X", allowed, "all of them are", "check the features")
     if not X.any():

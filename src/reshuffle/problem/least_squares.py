@@ -400,7 +400,8 @@ class LeastSquares:
     @property
     def row_weights(self) -> FloatArray:
         """Sample weights (n,), ones if there are none."""
-        return np.ones(self.n) if self.sample_weight is None else self.sample_weight
+        given = self.sample_weight if self.stream is None else self.stream.weights
+        return np.ones(self.n) if given is None else given
 
     @property
     def centring_factors(self) -> FloatArray:
