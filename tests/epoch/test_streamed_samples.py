@@ -114,7 +114,8 @@ def test_all_samples_in_one_batch_are_the_full_batch(tmp_path, streaming):
         (lambda run: run.expected_risk(3), "needs the rows one by one"),
         (lambda run: run.covariance(3), "needs the rows one by one"),
         (lambda run: run.epoch.modifier(0), "needs the rows one by one"),
-        (lambda run: run.leave_one_out(3), "needs the rows one by one"),
+        (lambda run: run.leave_one_out(3, of_run=True), "needs the rows one by one"),
+        (lambda run: run.leave_one_out(0), "needs the rows one by one"),
         (
             lambda run: rs.descend(run.problem, run.scheme, 0.1, method="sampling").iterate(3),
             "method must be",

@@ -329,7 +329,7 @@ def ridge_left_out(spectrum: RowSpectrum, penalties: FloatArray) -> tuple[FloatA
     problem, found = spectrum.problem, []
     # Of rows that are read in chunks the squares of groups are added up.
     groups = problem.n if problem.stream is None else min(problem.n, GROUPS)
-    weights = np.bincount(np.arange(problem.n) % groups, spectrum.weights)
+    weights = np.bincount(np.arange(problem.n) % groups, spectrum.weights).astype(np.float64)
     at_once = max(1, _SQUARES // groups)
     parts = np.split(penalties, np.arange(at_once, len(penalties), at_once))
     for some in track(parts, len(parts), "ridge regression"):

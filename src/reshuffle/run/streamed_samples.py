@@ -42,18 +42,25 @@ class StreamedSamples(AffineTrajectory):
                 problem.require_rows(f"{scheme!r} with a schedule of steps")
             scheme = independent.on_compressed(problem.compressed)
         super().__init__(problem, scheme, recipe, start, accuracy)
-        for _, (other, *_) in self.replicas:
-            neglected = other.neglected(self.blocks)
-            if neglected > _MOST_NEGLECTED:
-                raise UnsupportedError(
-                    "the mean over shuffles of rows that are read in chunks is known up to a share of "
-                    f"{neglected:.2g} of its decay rates at step {recipe.at(0).step:.3g}, but at most "
-                    f"{_MOST_NEGLECTED} is answered; try a smaller step, or RandomReshuffling, whose batches are "
-                    "read in one pass."
-                )
-            if neglected > accuracy.rtol:
-                hint = ("a smaller step", "a larger {rtol}", "RandomReshuffling")
-                warn_out_of_reach(neglected, "cavity", accuracy.rtol, hint)
+        if self.neglected_share > _MOST_NEGLECTED:
+            raise UnsupportedError(
+                "the mean over shuffles of rows that are read in chunks is known up to a share of "
+                f"{self.neglected_share:.2g} of its decay rates at step {recipe.at(0).step:.3g}, but at most "
+                f"{_MOST_NEGLECTED} is answered; try a smaller step, or RandomReshuffling, whose batches are "
+                "read in one pass."
+            )
+
+    def warned(self) -> "StreamedSamples":
+        """The trajectory itself, with a warning if it is known less well than was asked for."""
+        if self.neglected_share > self.accuracy.rtol:
+            hint = ("a smaller step", "a larger {rtol}", "RandomReshuffling")
+            warn_out_of_reach(self.neglected_share, "cavity", self.accuracy.rtol, hint)
+        return self
+
+    @cached_property
+    def neglected_share(self) -> float:
+        """Relative change of the decay rates by the weights of the rows."""
+        return max((copies[0].neglected(self.blocks) for _, copies in self.replicas), default=0.0)
 
     @property
     def choice(self) -> Choice:

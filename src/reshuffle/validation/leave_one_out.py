@@ -4,7 +4,7 @@
 formula (`row_updates`, `shuffled_samples`), one run per row where runs are exact and affordable, or ten folds.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -33,16 +33,19 @@ from reshuffle.validation.cross_validation import (
     summed_up,
 )
 from reshuffle.validation.row_updates import (
+    Ask,
     Formula,
     Lattice,
     LeavesOut,
     LeftOutMaps,
     MeanOverOrders,
+    Total,
     Training,
 )
 
 if TYPE_CHECKING:
     from reshuffle.run.run import Run
+    from reshuffle.run.trajectory import AffineTrajectory
 
 _ROWS_OF_ERROR = 128
 """Rows from which the error of a formula is estimated: half of them those with the largest error."""
@@ -165,10 +168,11 @@ def leave_one_out(
     LeaveOneOut(mean_square=0.299493 (standard error 0.037), exact)
     """
     problem = run.problem
-    problem.require_rows("leave_one_out")
+    if _arrays.flag("of_run", of_run) or _arrays.flag("centred", centred):
+        problem.require_rows(f"leave_one_out with {'of_run' if of_run else 'centred'}=True")
     when = run.recipe.epochs(epochs)
-    result = RowsLeftOut(run, _arrays.flag("centred", centred)).ask(when, rows)
-    if not _arrays.flag("of_run", of_run):
+    result = RowsLeftOut(run, centred).ask(when, rows)
+    if not of_run:
         return result
     covariance, features = run.covariance(when), problem.X[result.rows]
     deviation, total = covariance.deviation(features), problem.row_weights[result.rows].sum()
@@ -293,9 +297,34 @@ class RowsLeftOut:
         """True if a limit is requested, and there is one: maps of all rows know where they lead by themselves."""
         return bool(np.isinf(epochs).any()) and (isinstance(source, LeftOutMaps) or self.run.converges)
 
+    def _read(self, members: IntArray) -> tuple[FloatArray, FloatArray]:
+        """X (m, p) and y (m, t) of some of the rows that are in memory."""
+        if self._problem.stream is None:
+            return self._problem.X[members], self._problem.compressed.y[members]
+        known, X, y = self._known
+        places = np.searchsorted(known, members)
+        return X[places], y[places]
+
+    def _pieces(self, rows: IntArray, kept: IntArray) -> Iterator[IntArray]:
+        """The rows, some at a time, those that `_read` knows at that time; in the end it knows the `kept` ones."""
+        if self._problem.stream is None:
+            yield rows
+            return
+        some, kept = [], np.sort(kept)
+        for start, X, y in self._problem.stream.pairs():
+            end = start + len(X)
+            self._known = np.arange(start, end), X, y
+            mine, wanted = (each[(each >= start) & (each < end)] for each in (rows, kept))
+            some.append(self._read(wanted))
+            if len(mine):
+                yield mine
+        X, y = (np.concatenate(part) for part in zip(*some, strict=True))
+        self._known = kept, X, y
+
     def _at_start(self, epochs: FloatArray, rows: IntArray) -> LeaveOneOut:
         """Leave out rows of a run that has not begun."""
         problem = self._problem
+        problem.require_rows("leave_one_out at the start")
         missing = problem.compressed.y[rows] - problem.X[rows] @ _arrays.columns(self.run.start)
         parts = [(rows, self._factors[np.newaxis, rows, np.newaxis] * missing)]
         return summed_up(
@@ -316,7 +345,9 @@ class RowsLeftOut:
             return []
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                training = Training(run, scheme, self._factors)
+                if self._is_shuffled_stream:
+                    return self._independent()
+                training = Training(run, scheme, self._factors, self._read)
                 # Of features that are all zero nothing is learned, and there are no modes to leave anything out of.
                 if training.rank == 0:
                     return []
@@ -328,6 +359,33 @@ class RowsLeftOut:
         except (ArithmeticError, np.linalg.LinAlgError):
             # Steps so large that products leave the range of numbers have no modes.
             return []
+
+    @property
+    def _is_shuffled_stream(self) -> bool:
+        scheme = self.run.scheme
+        draws = scheme.unit is Unit.SAMPLE and scheme.shuffle is Shuffle.EVERY_EPOCH
+        return draws and self._problem.stream is not None
+
+    def _independent(self) -> list[Formula]:
+        """Shuffled samples that are read in chunks, as if each visit drew its own.
+
+        The error is the sum of what the answers change by with the weights that carry the error of the mean.
+        """
+        if self.run.scheme.rows_per_unit > 1:
+            return []
+        means = self.run.independent_visits
+
+        def training_of(like: "AffineTrajectory") -> Training:
+            return Training(self.run, means.scheme, self._factors, self._read, like=like)
+
+        def error(ask: Ask, total: Total) -> FloatArray:
+            here, replicas = ask(formula.rows), (each for _, copies in means.replicas for each in copies)
+            changes = (ask(row_updates.mean_visits(training_of(each))) - here for each in replicas)
+            return np.asarray(sum(np.abs(total(change)) for change in changes))
+
+        training = training_of(means)
+        formula = Formula("cavity", partial(row_updates.mean_visits, training), training, error, "estimate")
+        return [formula]
 
     def _orders_kept(self, training: Training) -> list[Formula]:
         """The exact formula, the mean over every order that a run may fix; empty beyond the budget."""
@@ -350,6 +408,8 @@ class RowsLeftOut:
         exact = Formula("exact", lattice.updates, training)
         if lattice.operations <= A_SECOND:
             return [exact]
+        if self._problem.stream is not None:
+            return [exact] if lattice.operations <= budget else []
         if len(training.partition) == n and shuffled_samples.has_cavity(training):
             return self._shuffled(training)
         has_refits = not training.is_symmetric and self._refits_are_affordable(n, budget)
@@ -360,7 +420,7 @@ class RowsLeftOut:
         if self.centred and training.alone.any():
             return slower
         try:
-            units = Training(self.run, training.scheme, self._factors, as_units=True)
+            units = Training(self.run, training.scheme, self._factors, self._read, as_units=True)
             cavity = shuffled_samples.CavityUpdates(units).formula()
         except ArithmeticError:
             return slower
@@ -412,22 +472,23 @@ class RowsLeftOut:
                 ),
             )  # fmt: skip
         converges = self._converges(when, source)
+        some, scale = _rows_of_error(rows, formula.sizes, len(when) * (self._problem.outputs or 1))
 
-        def residuals(source: LeavesOut, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
-            for units, found in source.answers(np.unique(rows // formula.unit), when, converges):
-                mine = rows_of(units, formula.unit)
-                wanted, flat = np.isin(mine, rows), found.reshape(len(when), len(mine), -1)
-                yield mine[wanted], self._factors[mine[wanted], np.newaxis] * flat[:, wanted]
+        def residuals(source: LeavesOut, pieces: Iterable[IntArray]) -> Iterator[tuple[IntArray, FloatArray]]:
+            for rows in pieces:
+                for units, found in source.answers(np.unique(rows // formula.unit), when, converges):
+                    mine = rows_of(units, formula.unit)
+                    wanted, flat = np.isin(mine, rows), found.reshape(len(when), len(mine), -1)
+                    yield mine[wanted], self._factors[mine[wanted], np.newaxis] * flat[:, wanted]
 
         def error(mean: FloatArray, total: float) -> tuple[FloatArray, ErrorKind]:
             if formula.error is None:
                 return np.zeros_like(mean), "exact"
-            some, scale = _rows_of_error(rows, formula.sizes, mean.size)
             order = np.argsort(some)
 
             def squares(source: LeavesOut) -> FloatArray:
                 made = np.zeros((len(when), len(some), mean.shape[1]))
-                for members, found in residuals(source, some):
+                for members, found in residuals(source, [some]):
                     made[:, order[np.searchsorted(some, members, sorter=order)]] = np.square(found)
                 return made
 
@@ -445,15 +506,16 @@ class RowsLeftOut:
             # Beyond the range of numbers there are no rates to be found, which is noticed.
             with (
                 np.errstate(over="ignore", invalid="ignore", divide="ignore"),
-                few_threads(np.sqrt(run.problem.X.size)),
+                few_threads(np.sqrt(run.problem.compressed.X.size)),
             ):
-                whole = residuals(source, rows)
+                whole = residuals(source, self._pieces(rows, some))
                 return summed_up(self._make, epochs, run.problem, rows, whole, formula.name, error)
         except (ArithmeticError, np.linalg.LinAlgError):
             return None
 
     def _by_runs(self, epochs: FloatArray, rows: IntArray) -> LeaveOneOut:
         """Run by run if that is exact and affordable, otherwise fold by fold; samples are left out as a whole."""
+        self._problem.require_rows("leave_one_out of this recipe")
         run, problem, size = self.run, self._problem, self.run.scheme.rows_per_unit
         samples, count = np.unique(rows // size), problem.n // size
         one_by_one = self._refits_are_affordable(len(samples), run.accuracy.budget)

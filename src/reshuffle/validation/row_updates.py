@@ -54,6 +54,7 @@ from reshuffle.validation.contour import (
 
 if TYPE_CHECKING:
     from reshuffle.run.run import Run
+    from reshuffle.run.trajectory import AffineTrajectory
 
 _FEW_SUBSETS = 8
 """Up to this many subsets of the other batches updates are exact, whatever they cost."""
@@ -101,22 +102,37 @@ class Training:
     Leaving out row i is multiplied by `factors` (n,): more than one where it is left out of the mean too by which
     all rows were centred. Where samples are shuffled, or `as_units` are batches, the coordinates are those of the
     singular vectors of the features, as the cavity equation needs them.
+
+    `read` returns rows (m, p) and responses (m, t) of some members. `like` is a trajectory with other data, steps
+    and coordinates.
     """
 
-    def __init__(self, run: "Run", scheme: Scheme, factors: FloatArray, *, as_units: bool = False):
+    def __init__(
+        self,
+        run: "Run",
+        scheme: Scheme,
+        factors: FloatArray,
+        read: Callable[[IntArray], tuple[FloatArray, FloatArray]],
+        *,
+        as_units: bool = False,
+        like: "AffineTrajectory | None" = None,
+    ):
         self.problem: LeastSquares = run.problem
         self.scheme, self.start, self.factors = scheme, run.start, factors
-        self.n, self.hyperparameters = run.problem.n, run.recipe.at(0)
+        self.n, self.hyperparameters = run.problem.n, (like or run).recipe.at(0)
         self.partition, divisors = scheme.partition(self.n), scheme.divisors(self.n)
+        self._read = read
         self.is_symmetric = self.hyperparameters.momentum == 0
         self.leaves_means = bool((factors != 1).any())
         count = sum(map(len, self.partition))
         # Rows that are never visited: only a penalty moves what they alone see.
-        whole = count == self.n or self.hyperparameters.penalty > 0
+        whole = count == len(run.problem.compressed.X) or self.hyperparameters.penalty > 0
         visited = run.problem if whole else run.problem.of_first(count)
         blocks, self.space = visited.blocks(self.partition, divisors), visited.row_space
         is_cut = scheme.unit.is_cut or len(self.partition) == self.n or as_units
-        if scheme.shuffle is Shuffle.EVERY_EPOCH and is_cut:
+        if like is not None:
+            self.space, self.blocks = like.space, like.blocks
+        elif scheme.shuffle is Shuffle.EVERY_EPOCH and is_cut:
             self.space, self.blocks = scaled_blocks(self.space, _filled(blocks) if as_units else blocks)
         else:
             ones = np.ones(self.space.dimension)
@@ -130,8 +146,11 @@ class Training:
         self.roots = np.sqrt(self.visits.left * self.visits.right)
         # Batch of each row, and divisor of its gradient there (n,); infinity if it is not visited.
         self.batch_of, self.divisors = np.zeros(self.n, dtype=np.intp), np.full(self.n, np.inf)
-        for batch, members in enumerate(self.partition):
+        for batch, members in enumerate(self.partition if run.problem.stream is None else ()):
             self.batch_of[members], self.divisors[members] = batch, divisors[batch]
+        if run.problem.stream is not None:
+            self.batch_of = (scheme.origin or scheme).groups(self.n).at(np.arange(self.n))
+            self.divisors = np.append(divisors, np.inf)[self.batch_of]
         # The start (r, t), what responses (rows, t) miss there, and what a penalty adds in every visit (d, t).
         self.outputs = self.blocks.response.shape[1]
         self.origin = self.space.scale * self.space.coordinates(columns(self.start))
@@ -146,12 +165,13 @@ class Training:
 
     def rows(self, members: IntArray) -> tuple[FloatArray, FloatArray]:
         """Rows (m, r) in the coordinates of the state, and the rest of their responses (m, t) at the start."""
-        if self._is_whole:
+        X, y = self._read(members)
+        if self._is_whole and self.problem.stream is None:
             inside = self.problem.rows_inside(members)
             inside = inside if self.space.rotation is None else inside @ self.space.rotation
         else:
-            inside = self.space.coordinates(self.problem.X[members].T).T / self.space.scale
-        responses = self.problem.compressed.y[members] - self.problem.X[members] @ columns(self.start)
+            inside = self.space.coordinates(X.T).T / self.space.scale
+        responses = y - X @ columns(self.start)
         return math.sqrt(self.visits.step) * inside, responses
 
     def inside(self, features: FloatArray) -> FloatArray:
@@ -167,8 +187,11 @@ class Training:
 
     @cached_property
     def alone(self) -> BoolArray:
-        """True for the visited rows that alone see some direction (n,): none where a penalty does, too."""
-        if self.visits.penalty:
+        """True for the visited rows that alone see some direction (n,): none where a penalty does, too.
+
+        Of rows that are read in chunks it is not known; limits are refused where there is one.
+        """
+        if self.visits.penalty or self.problem.stream is not None:
             return np.zeros(self.n, dtype=bool)
         alone = self.problem.rows_alone(besides_mean=self.leaves_means)
         return np.asarray(alone & np.isfinite(self.divisors))
@@ -340,8 +363,8 @@ class Lattice:
         def maps(members: IntArray) -> Maps:
             rows, responses = training.rows(members)
             without, learned = (np.tile(part, (len(members), 1, 1)) for part in (lost, gained))
-            for part, (subsets, chances) in zip(training.partition, others, strict=True):
-                mine = np.flatnonzero(np.isin(members, part))
+            for batch, (subsets, chances) in enumerate(others):
+                mine = np.flatnonzero(training.batch_of[members] == batch)
                 if not len(mine):
                     continue
                 states = (training.roots[:, np.newaxis] * means[subsets]).transpose(1, 0, 2)
