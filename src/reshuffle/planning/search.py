@@ -289,8 +289,9 @@ class Search:
 
     @property
     def is_affordable(self) -> bool:
-        """True if recipes are refined in seconds."""
-        return self.n * float(len(self.spectrum.values)) ** 2 <= _AFFORDABLE
+        """True if recipes are refined in seconds; never of rows that are read in chunks, which take passes."""
+        is_small = self.n * float(len(self.spectrum.values)) ** 2 <= _AFFORDABLE
+        return is_small and self.spectrum.problem.stream is None
 
     def correction(self, best: PlannedRecipe, scaled: bool) -> Correction:
         """The test error to expect of the best recipe, which was chosen among all others."""

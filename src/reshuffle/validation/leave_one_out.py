@@ -170,6 +170,8 @@ def leave_one_out(
     problem = run.problem
     if _arrays.flag("of_run", of_run) or _arrays.flag("centred", centred):
         problem.require_rows(f"leave_one_out with {'of_run' if of_run else 'centred'}=True")
+    if problem.stream is None:
+        problem.require_rows("leave_one_out")
     when = run.recipe.epochs(epochs)
     result = RowsLeftOut(run, centred).ask(when, rows)
     if not of_run:

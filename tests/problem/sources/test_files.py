@@ -94,11 +94,8 @@ def test_one_pass_serves_all_batches_and_what_was_read_is_not_read_again(
     assert problem.stream.passes == 2
 
 
-def test_the_mean_square_of_samples_in_chunks_is_refused_with_what_to_try(tmp_path, streaming, arrays):
+def test_all_samples_in_one_batch_have_the_critical_step_of_the_full_batch(tmp_path, streaming, arrays):
     problem = rs.LeastSquares(mapped(tmp_path / "X.bin", arrays[0]), arrays[1])
-    with pytest.raises(rs.UnsupportedError, match=r"mean_square=False.*RandomReshuffling"):
-        rs.critical_step(problem, rs.SampleReshuffling(batches=5))
-    assert problem.stream.passes == 0
     full = rs.critical_step(problem, rs.FullBatch())
     assert rs.critical_step(problem, rs.SampleReshuffling(batches=1)) == pytest.approx(full)
 
@@ -179,7 +176,6 @@ def test_what_streams_cannot_answer_is_refused(tmp_path, streaming, arrays, monk
         lambda: problem.y,
         lambda: rs.simulate(problem, rs.FullBatch(), 0.1, epochs=2, runs=2),
         lambda: problem.leverages,
-        lambda: rs.descend(problem, rs.FullBatch(), 0.02).leave_one_out(3),
     ):
         with pytest.raises(rs.UnsupportedError, match="needs the rows one by one"):
             ask()
