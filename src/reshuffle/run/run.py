@@ -223,10 +223,10 @@ class Run:
         if self.problem.stream is None or self.scheme.unit is not base.Unit.SAMPLE:
             return self._affine if self._of is None else self._of[0]._engine.output(self._of[1])
         # Second moments need the samples one by one, and refuse these.
-        return self.independent_visits.warned()
+        return self._independent_visits.warned()
 
     @cached_property
-    def independent_visits(self) -> StreamedSamples:
+    def _independent_visits(self) -> StreamedSamples:
         """The mean of steps whose samples are drawn independently, for samples that are read in chunks."""
         return StreamedSamples(self.problem, self.scheme, self.recipe, columns(self.start), self.accuracy)
 

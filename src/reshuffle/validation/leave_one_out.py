@@ -375,7 +375,7 @@ class RowsLeftOut:
         """
         if self.run.scheme.rows_per_unit > 1:
             return []
-        means = self.run.independent_visits
+        means = self.run._independent_visits
 
         def training_of(like: "AffineTrajectory") -> Training:
             return Training(self.run, means.scheme, self._factors, self._read, like=like)
