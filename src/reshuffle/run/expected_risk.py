@@ -40,8 +40,9 @@ _ROUNDING = 1e-8
 """Relative to the terms that are added: what many epochs of rounding may do to a sum of them."""
 _SAMPLED_FLOPS = 4e10
 _FEWEST_RUNS, MOST_RUNS = 100, 4000
-SHARE, _RUNS = 0.05, 800
-"""Requested standard error of a simulated spread, relative to it, and runs that it takes where one mode has all."""
+SHARE, _RUNS, _PILOT = 0.05, 800, 200
+"""Requested standard error of a simulated spread, relative to it, runs that it takes where one mode has all, and
+those that tell how many it takes."""
 _REMEMBERED_BYTES = 4e9
 """Memory of the mean maps of all subsets of the batches."""
 _ROUNDS_OF_A_LIMIT = 100
@@ -252,7 +253,9 @@ class _Question:
         noise, by far the larger part of what varies, cancels in it.
         """
         run, recipe, last = self.run, self.run.recipe, float(self.when.max(initial=0.0))
-        runs, (mean, mean_error) = affordable(run, self.when), self.mean_risk()
+        # A second's worth, or a few that tell how many it takes.
+        first = max(_PILOT, 2 * int(A_SECOND / simulation_flops(run, 2, last)))
+        runs, (mean, mean_error) = min(affordable(run, self.when), first), self.mean_risk()
         parts = []
         for number in range(2):
             found = simulate(
@@ -418,9 +421,9 @@ def choice(
 ) -> Choice:
     """The method of the second moments of a run, up to the given ascending epochs.
 
-    The recursion over all orders if it is affordable compared with an exact mean. Where orders are too many for it,
-    centred maps of drawn orders serve all epochs, if these are alike; otherwise runs are simulated. `squares` says
-    whether the map of an epoch may be squared where the state is small.
+    The recursion over all orders if it takes a second at most, or is affordable and cheaper than simulating the
+    spread to 5%. Where it is not, centred maps of drawn orders serve all epochs, if these are alike and it is cheaper;
+    otherwise runs are simulated. `squares` says whether the map of an epoch may be squared where the state is small.
     """
     if run.scheme.has_stages:
         return _of_stages([choice(each, None, at, given_responses, squares) for each, at in run.parts(when)])
@@ -460,6 +463,10 @@ def choice(
             ("fewer epochs", "fewer batches", "a larger {budget}", '{method}="auto"'),
         )  # fmt: skip
     of_recursion = too_much(price, budget) if is_exact else "the mean over orders is not exact"
+    price_of_runs = np.inf if with_limit else simulation_flops(run, _RUNS, last)
+    simulated_instead = f"simulated runs take {price_of_runs:.1g} operations for a spread to 5%"
+    if not of_recursion and not accuracy.must_be_exact and max(price_of_runs, A_SECOND) < price:
+        of_recursion = simulated_instead
 
     unneeded = "" if of_recursion else "the exact recursion is affordable"
     of_maps, price_of_maps = unneeded, np.nan
@@ -469,9 +476,8 @@ def choice(
         pairs = drawn.FEWEST_PAIRS * MOST_GROUPS
         price_of_maps = drawn.draw_flops(pairs, d, rows, walk.steps) + drawn.follow_flops(2 * pairs, d, when)
         of_maps = too_much(price_of_maps, budget)
-    price_of_runs = np.inf if with_limit else simulation_flops(run, _RUNS, last)
     if not of_maps and max(price_of_runs, A_SECOND) < price_of_maps:
-        of_maps = f"simulated runs take {price_of_runs:.1g} operations for a spread to 5%"
+        of_maps = simulated_instead
     methods = ("recursion", price, of_recursion), ("centred maps", price_of_maps, of_maps)
     simulated = "simulation", price_of_runs, unneeded
     return Choice(question, tuple(Method(*each) for each in (*methods, simulated)))
