@@ -192,14 +192,14 @@ def measured(setting: Setting, seeds: int, answers: Any = ANSWERS) -> list[Cover
         for seed in track(range(seeds), seeds, setting.name):
             run = setting.run(seed)
             for found, answer, true in zip(ratios, answers, truths, strict=True):
-                found.append(np.atleast_1d(_ratio(answer(run), true)))
+                found.append(np.atleast_1d(ratio(answer(run), true)))
     return [
         Coverage(setting.name, str(answer.__name__).replace("_", " "), np.concatenate(found))
         for answer, found in zip(answers, ratios, strict=True)
     ]
 
 
-def _ratio(found: Answer, truth: FloatArray) -> FloatArray:
+def ratio(found: Answer, truth: FloatArray) -> FloatArray:
     """How many errors an answer is off, but for rounding; a vector in its norm."""
     value, error = np.asarray(found[0]), np.asarray(found[1])
     off = np.abs(value - truth)

@@ -422,8 +422,9 @@ def choice(
     """The method of the second moments of a run, up to the given ascending epochs.
 
     The recursion over all orders if it takes a second at most, or is affordable and cheaper than simulating the
-    spread to 5%. Where it is not, centred maps of drawn orders serve all epochs, if these are alike and it is cheaper;
-    otherwise runs are simulated. `squares` says whether the map of an epoch may be squared where the state is small.
+    spread to 5%. Where it is not, centred maps of drawn orders serve all epochs, if these are alike and that is
+    cheaper; otherwise runs are simulated. `squares` says whether the map of an epoch may be squared where the state
+    is small.
     """
     if run.scheme.has_stages:
         return _of_stages([choice(each, None, at, given_responses, squares) for each, at in run.parts(when)])
