@@ -91,11 +91,6 @@ class RowSpectrum:
         return np.asarray(self.vectors.T @ inside * (problem.row_space.scale / problem.n))
 
     @cached_property
-    def weights(self) -> FloatArray:
-        """Weights of the rows in means over them, (n,): rows that are weighted already are divided by these."""
-        return self.problem.row_weights
-
-    @cached_property
     def enlarged(self) -> FloatArray:
         """a_i (n,): by how much a row is farther from the mean of the others than from that of all."""
         return self.problem.centring_factors if self.centred else np.ones(self.problem.n)
@@ -193,7 +188,7 @@ class LeftOutCurve:
         for parts in track(self.pieces(), None, "leaving out rows, part"):
             flat = parts.reshape(-1, width)
             total += flat.T @ flat
-        return np.asarray(total / (self.spectrum.weights.sum() * (problem.outputs or 1)))
+        return np.asarray(total / (self.spectrum.problem.row_weights.sum() * (problem.outputs or 1)))
 
     def mean_squares(self, step: float, visits: FloatArray, penalty: float = 0.0) -> FloatArray:
         """The mean of e_i^2 over rows and outputs after each number of visits, (k,)."""
@@ -248,7 +243,7 @@ class SpreadEstimate:
             residual = self._mean_square(decay_rate, between, penalty).mean(axis=0)
             variance = (1 - lost) * variance + added * residual[:, np.newaxis] * sums
             found[:, number], begin = variance @ values, end
-        return np.asarray(found * (n / self.spectrum.weights.sum()))
+        return np.asarray(found * (n / self.spectrum.problem.row_weights.sum()))
 
     def _mean_square(self, decay_rate: FloatArray, visits: FloatArray, penalty: float) -> FloatArray:
         """Mean squares (k, s) of the residuals on the training rows, over outputs on average."""
@@ -326,7 +321,7 @@ def ridge_left_out(spectrum: RowSpectrum, penalties: FloatArray) -> tuple[FloatA
             missed = np.square(responses[:, np.newaxis] - fitted).mean(axis=2)
             one_minus = 1 / spectrum.enlarged[members, np.newaxis] - np.square(rows) @ resolvent / problem.n
             squares[:, members] = (missed / np.square(one_minus)).T
-        found.append(averaged(squares, spectrum.weights))
+        found.append(averaged(squares, spectrum.problem.row_weights))
     means, errors = (np.concatenate(both) for both in zip(*found, strict=True))
     return means, errors
 
