@@ -147,8 +147,8 @@ def checked_epochs(value: Any) -> float:
     try:
         return _arrays.whole_number("epochs", value, 1)
     except ValueError:
-        message = f"epochs must be a whole number of at least 1 or math.inf, but it is {value!r}."
-    raise ValueError(message)
+        allowed = "be a whole number of at least 1 or math.inf"
+        raise ArgumentError("epochs", allowed, f"it is {value!r}") from None
 
 
 def loader_scheme(batch_size: Any, shuffle: Any, drop_last: Any) -> Scheme:

@@ -81,7 +81,11 @@ class HeldOutSearch(FittedEstimator):
             raise ArgumentError("learning_rates", allowed, given, 'try "auto", or smaller ones')
         self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
         self.best_epoch_ = self.best_params_["epochs"]
-        self._rows = _rows_of_losses(scores, self.best_index_)
+        # Losses of the best candidate and of some that converge, times the weights of the rows.
+        each, weights = np.concatenate([found.rows for found in scores]), scores[0].weights
+        others = np.flatnonzero(np.isfinite(each).all(axis=1))
+        some = others[np.linspace(0, len(others) - 1, min(len(others), _CANDIDATES)).round().astype(int)]
+        self._rows = each[np.append(self.best_index_, some)] * weights, weights
         chosen: MiniBatchRegressor = models[self.best_index_ // len(epochs)]
         chosen.set_params(epochs=self.best_epoch_).fit(data.X, data.y, data.weights)
         return chosen
@@ -253,14 +257,6 @@ class Score(NamedTuple):
     rows: FloatArray
     weights: FloatArray
     splits: FloatArray | None = None
-
-
-def _rows_of_losses(scores: Sequence[Score], best: int) -> tuple[FloatArray, FloatArray]:
-    """Losses (candidates, rows) times weights, of the best candidate and of some that converge, and the weights."""
-    losses, weights = np.concatenate([found.rows for found in scores]), scores[0].weights
-    others = np.flatnonzero(np.isfinite(losses).all(axis=1))
-    some = others[np.linspace(0, len(others) - 1, min(len(others), _CANDIDATES)).round().astype(int)]
-    return losses[np.append(best, some)] * weights, weights
 
 
 def _averaged(losses: FloatArray, weights: FloatArray | None) -> FloatArray:
