@@ -345,3 +345,25 @@ def test_the_ends_of_what_is_allowed():
     assert rs.descend(problem, FULL, np.array(0.1)).epoch.step == 0.1
     interval = rs.descend(known, BOTH, 0.0).risk_interval([0, 5, math.inf])
     np.testing.assert_allclose(interval.upper, interval.lower)
+
+
+@for_all(
+    "call, argument",
+    [
+        (lambda: rs.plan(X, y), "y"),
+        (lambda: rs.plan(X, X[:, 0], batch_sizes=[]), "batch_sizes"),
+        (lambda: rs.compare_schemes(known, [rs.FullBatch()], step=0.1), "schemes"),
+        (lambda: rs.sweep(known, over={"step": [0.1]}, batches=2, metrics=[]), "metrics"),
+        (lambda: rs.descend(problem, rs.FullBatch(), step=0.001).leave_one_out(1, rows=[0, 0]), "rows"),
+        (lambda: rs.descend(problem, rs.FullBatch(), step=[0.001]).iterate(2), "epochs"),
+        (lambda: rs.descend(problem, rs.FullBatch(), step=0.001, unpenalized=[[0]]), "unpenalized"),
+        (lambda: rs.Accumulator(batches=2).add(X, y, batch=np.full(6, 2)), "batch"),
+        (lambda: rs.RandomReshuffling(batches=[[0], [0]]).partition(2), "batches"),
+        (lambda: rs.schedules.OneCycle(0.1, total=5, warmup=0.8, three_phase=True), "warmup"),
+    ],
+)
+def test_front_ends_word_refused_arguments_themselves(call, argument):
+    with pytest.raises(rs.ArgumentError) as refused:
+        call()
+    assert refused.value.argument == argument
+    assert refused.value.worded({argument: "--this"}).startswith(f"--this must {refused.value.allowed}, but ")
