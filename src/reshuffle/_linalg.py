@@ -69,6 +69,16 @@ def norm(values: FloatArray) -> float:
     return float(norms(values.ravel()))
 
 
+def finite_or_inf(values: FloatArray) -> FloatArray:
+    """The values, with inf for nan and -inf: what overflows is inf."""
+    return np.where(np.isfinite(values), values, np.inf)
+
+
+def times_finite(factor: FloatArray, amount: FloatArray) -> FloatArray:
+    """`factor * amount`, where nothing times infinity is nothing: what is absent cannot diverge."""
+    return np.where(amount == 0, 0.0, factor * amount)
+
+
 def row_norms(matrix: FloatArray) -> FloatArray:
     """The norms of the rows, at the price of one pass where their squares are numbers."""
     with np.errstate(over="ignore", under="ignore"):

@@ -15,7 +15,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle._linalg import power_and_sum
+from reshuffle._linalg import finite_or_inf, power_and_sum
 from reshuffle._uncertainty import ERROR_KINDS, MOST_GROUPS, ErrorKind
 from reshuffle.epoch import select
 from reshuffle.epoch.averaging import cavity_maps
@@ -495,8 +495,3 @@ def states_through(
             current = state if returns else np.where(grown, np.inf, state)
             if place < requested:
                 yield current
-
-
-def finite_or_inf(values: FloatArray) -> FloatArray:
-    """The values, with inf for nan and -inf: what overflows is inf."""
-    return np.where(np.isfinite(values), values, np.inf)
