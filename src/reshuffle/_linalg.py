@@ -69,6 +69,10 @@ def norm(values: FloatArray) -> float:
     return float(norms(values.ravel()))
 
 
+overflow_is_inf = np.errstate(over="ignore", invalid="ignore")
+"""Decorates what may overflow, and then has answers that are infinite."""
+
+
 def finite_or_inf(values: FloatArray) -> FloatArray:
     """The values, with inf for nan and -inf: what overflows is inf."""
     return np.where(np.isfinite(values), values, np.inf)

@@ -240,8 +240,7 @@ class _Question:
         spread, errors = draws.spread(weights, start, self.when, run.accuracy.budget)
         # An error of the decay rates is as large a share of the spread as of the time for which it lasts.
         share = 0.0 if self.modes is None else self.modes.epoch.error
-        with np.errstate(invalid="ignore"):
-            errors = np.where(np.isfinite(mean), np.hypot(errors + share * spread, mean_error), np.inf)
+        errors = np.where(np.isfinite(mean), np.hypot(errors + share * spread, mean_error), np.inf)
         return self._estimated(mean, spread, errors)
 
     def simulated(self) -> _Found:
@@ -349,8 +348,7 @@ def _along(
                 if ended:
                     break
                 made = recursion if constant else epoch_moments(timeline, inputs, passed)
-                with np.errstate(over="ignore", invalid="ignore"):
-                    before, current = current, current + made.change(current, centred)
+                before, current = current, current + made.change(current, centred)
                 is_finite = bool(np.isfinite(current).all())
                 ended = not is_finite or (constant and is_stationary(current, before))
             done = int(epoch)
@@ -371,8 +369,7 @@ def _along(
 
 def _difference(total: FloatArray, mean: FloatArray) -> FloatArray:
     """The spread: both are sums of the same size, so that their difference may round to just below zero."""
-    with np.errstate(invalid="ignore"):
-        return np.maximum(total - mean, 0.0)
+    return np.maximum(total - mean, 0.0)
 
 
 def affordable(run: AffineTrajectory, when: FloatArray) -> int:

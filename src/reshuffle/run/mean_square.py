@@ -107,8 +107,7 @@ def mean_square_stability(run: AffineTrajectory, modes: ModesTrajectory | None =
     spreads = spreads and run.dimension > 0 and run.recipe.at(0).step != 0
     rounds = _affordable_rounds(timeline, budget) if spreads else 0
     mean = run.stability()
-    with np.errstate(over="ignore"):
-        square = float(np.square(mean.rate))
+    square = float(np.square(mean.rate))
     if not spreads:
         gain = 0.0 if mean.converges else np.inf
         return MeanSquareStability(mean.converges, square, (square, square), gain)

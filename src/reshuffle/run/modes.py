@@ -21,6 +21,7 @@ from reshuffle._linalg import (
     finite_or_inf,
     moving_mean,
     norm,
+    overflow_is_inf,
     power_and_sum,
     row_norms,
     tail_mean,
@@ -173,22 +174,22 @@ class Epoch:
         return math.sqrt(self.blocks.rows.size)
 
     @property
+    @overflow_is_inf
     def rates(self) -> FloatArray:
         """The factor (r,) of each mode per epoch: (1 - x)^repeats for a decay rate x."""
-        with np.errstate(over="ignore"):
-            return (1 - self.decay_rates) ** self.mean.repeats
+        return (1 - self.decay_rates) ** self.mean.repeats
 
     @cached_property
+    @overflow_is_inf
     def decay_rates(self) -> FloatArray:
         """The share x (r,) of each mode that one application takes away; an epoch is `mean.repeats` of them."""
-        with np.errstate(over="ignore"):
-            return self.mean.stride * self.modes.values
+        return self.mean.stride * self.modes.values
 
     @cached_property
+    @overflow_is_inf
     def input_map(self) -> FloatArray:
         """(r, rows): how the responses of the rows of the blocks enter each mode in one application."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            input_map = self._natural_stride * self.modes.input_map
+        input_map = self._natural_stride * self.modes.input_map
         if not np.isfinite(input_map).all():
             raise RangeError(
                 f"step is {self.step:g}, so large that a single epoch leaves the range of floating-point numbers; "
@@ -199,10 +200,9 @@ class Epoch:
 
     def entering(self, responses: FloatArray) -> FloatArray:
         """The responses (rows, t) as they enter each mode in one application, (r, t)."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            entered = self._natural_stride * self.modes.entering(responses)
-            # What leaves the range of numbers does so in the input map itself, which is refused, or is infinite.
-            return entered if np.isfinite(entered).all() else np.asarray(self.input_map @ responses)
+        entered = self._natural_stride * self.modes.entering(responses)
+        # What leaves the range of numbers does so in the input map itself, which is refused, or is infinite.
+        return entered if np.isfinite(entered).all() else np.asarray(self.input_map @ responses)
 
     @property
     def _natural_stride(self) -> float:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays, _budget
 from reshuffle._arrays import BoolArray, FloatArray, columns
-from reshuffle._linalg import finite_or_inf
+from reshuffle._linalg import finite_or_inf, overflow_is_inf
 from reshuffle._uncertainty import ErrorKind, significant
 from reshuffle.epoch import select
 from reshuffle.epoch.select import Accuracy, Choice, Computation, Method, accuracy
@@ -53,11 +53,11 @@ def divergence_first(question: Question) -> Question:
     """
 
     @wraps(question)
+    @overflow_is_inf
     def asked(run: "Run", *positional: Any, **named: Any) -> Any:
         token = _budget.FIRST.set(lambda: run.divergence_words)
         try:
-            with np.errstate(over="ignore", invalid="ignore"):
-                return question(run, *positional, **named)
+            return question(run, *positional, **named)
         except BudgetError as refusal:
             if not run.divergence_words:
                 raise
@@ -255,8 +255,7 @@ class Run:
     def has_diverged(self, epochs: FloatArray) -> BoolArray:
         """True at epochs (any shape) where the mean iterate has grown so much that no digit of it is known."""
         growth = 0.0 if self.divergence is None else self.divergence.value
-        with np.errstate(over="ignore"):
-            return np.asarray(np.float64(growth) ** epochs > _LOST)
+        return np.asarray(np.float64(growth) ** epochs > _LOST)
 
     @cached_property
     def divergence_words(self) -> str:

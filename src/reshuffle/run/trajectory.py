@@ -18,7 +18,7 @@ from reshuffle import _uncertainty
 from reshuffle._arrays import FloatArray
 from reshuffle._budget import CALL, warn_of_no_answer
 from reshuffle._display import Displayed
-from reshuffle._linalg import few_threads, finite_or_inf, norms, times_finite
+from reshuffle._linalg import few_threads, finite_or_inf, norms, overflow_is_inf, times_finite
 from reshuffle._uncertainty import ERROR_KINDS, ErrorKind, significant, with_error
 from reshuffle.epoch import visits
 from reshuffle.epoch.averaging.lattice import Walk
@@ -88,12 +88,11 @@ class Risk(Displayed):
     error_kind: ErrorKind = "exact"
 
     @property
+    @overflow_is_inf
     def total(self) -> FloatArray:
         """The sum of the parts."""
-        with np.errstate(over="ignore"):
-            total = self.frozen + self.bias + self.cross + self.variance
         # The parts of a risk of zero may cancel to just below it.
-        return np.maximum(total, 0.0)
+        return np.maximum(self.frozen + self.bias + self.cross + self.variance, 0.0)
 
     def __repr__(self) -> str:
         shape = self.total.shape
@@ -682,6 +681,7 @@ class AffineEpoch:
         return self.timeline.error_kind
 
     @property
+    @overflow_is_inf
     def matrix(self) -> FloatArray:
         """A (p, p), which the mean error is multiplied by in the first epoch."""
         space, parts = self.timeline.space, [once.loss for once in self.timeline.responses]
