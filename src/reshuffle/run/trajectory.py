@@ -529,8 +529,8 @@ class AffineTrajectory(Trajectory):
         # Threads are limited once for all epochs: every state is a few small products.
         with few_threads(self.dimension):
             for number, (state, decay) in enumerate(zip(states, self.outside_decay(when), strict=True)):
-                states = state[np.newaxis] / self.space.scale
-                parts[:, number] = self.form.of_states(states, float(decay), noise)[:, 0]
+                scaled = state[np.newaxis] / self.space.scale
+                parts[:, number] = self.form.of_states(scaled, float(decay), noise)[:, 0]
         if self.recipe.penalty:
             parts[1], parts[[0, 2]] = np.maximum(parts[:3].sum(axis=0), 0.0), 0.0
         return Risk(epochs, *parts[:, back].reshape(4, *epochs.shape))
