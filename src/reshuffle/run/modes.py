@@ -209,11 +209,6 @@ class Epoch:
         return self.mean.stride / self.problem.row_space.scale
 
     @property
-    def input_size(self) -> float:
-        """The norm that the input map has before anything cancels in it."""
-        return self._natural_stride * self.mean.weight * float(np.linalg.norm(self.mean.factor))
-
-    @property
     def paces(self) -> FloatArray:
         """The old name of `decay_rates`."""
         warnings.warn("Epoch.paces is now Epoch.decay_rates.", DeprecationWarning, stacklevel=2)
@@ -359,8 +354,10 @@ class ModesTrajectory(Trajectory):
             # Refuses a step at which the input map leaves the range of numbers.
             self.epoch.entering(np.ones((len(self.epoch.blocks.rows), 1)))
             return 0.0
-        stuck = norm(self.epoch.input_map[self.frozen_modes])
-        return stuck / self.epoch.input_size if stuck else 0.0
+        stuck, mean = norm(self.epoch.input_map[self.frozen_modes]), self.epoch.mean
+        # The norm that the input map has before anything cancels in it.
+        size = mean.stride / self.space.scale * mean.weight * float(np.linalg.norm(mean.factor))
+        return stuck / size if stuck else 0.0
 
     @cached_property
     def input_map(self) -> FloatArray:
@@ -395,6 +392,10 @@ class ModesTrajectory(Trajectory):
         return decay, drift
 
     def coordinates(self, when: FloatArray) -> FloatArray:
+        """The iterate in the coordinates of the row space, (k, t, r), at ascending epochs, unless it overflows."""
+        return self._in_modes(when) @ self.directions.T
+
+    def _in_modes(self, when: FloatArray) -> FloatArray:
         """The iterate in the modes, (..., t, r)."""
         decay, drift = (part[..., np.newaxis, :] for part in self.motion(when))
         start = self.directions.T @ self.space.coordinates(self.start)
@@ -402,7 +403,7 @@ class ModesTrajectory(Trajectory):
 
     def training_loss(self, epochs: FloatArray) -> FloatArray:
         """|y - X b|^2 / (2n) at the mean iterate b, epochs.shape + (t,)."""
-        coordinates, reduction = self.space.scale * self.coordinates(epochs), self.problem.reduction
+        coordinates, reduction = self.space.scale * self._in_modes(epochs), self.problem.reduction
         flat = coordinates.reshape(math.prod(coordinates.shape[:-1]), len(self.directions))
         if len(flat) < len(self.directions) // 2:
             fitted = (flat @ self.directions.T) @ reduction.rows.T

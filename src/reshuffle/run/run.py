@@ -1,16 +1,16 @@
 """A run of mini-batch gradient descent, and every question it answers."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, wraps
-from typing import Any, Literal, TypeVar, cast, overload
+from typing import Any, Literal, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle import _arrays, _budget
 from reshuffle._arrays import BoolArray, FloatArray, columns
-from reshuffle._linalg import finite_or_inf, overflow_is_inf
+from reshuffle._linalg import Question, finite_or_inf, overflow_is_inf
 from reshuffle._uncertainty import ErrorKind, significant
 from reshuffle.epoch import select
 from reshuffle.epoch.select import Accuracy, Choice, Computation, Method, accuracy
@@ -41,9 +41,6 @@ _FAR_BEYOND = 100.0
 """A drawn rate that is beyond one whatever its error: that of such draws is as large as they are."""
 _LOST = 10.0
 """Growth of a diverging mean from which on it is infinite: drawn orders know no digit of it."""
-
-
-Question = TypeVar("Question", bound=Callable[..., Any])
 
 
 def divergence_first(question: Question) -> Question:

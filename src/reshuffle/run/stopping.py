@@ -78,7 +78,7 @@ class BestEpoch(Displayed):
         if self.standard_error:
             error = f" (standard error {significant(self.standard_error, 2)})"
             return f"BestEpoch(epoch={self.epoch:g}, {self.criterion}={risk}{error})"
-        open_ = f", error={significant(self.error, 2)} (bound)" if self.error else ""
+        open_ = f", error={significant(self.error, 2)}" if self.error else ""
         return f"BestEpoch(epoch={self.epoch:g}, risk={risk}{open_})"
 
 
@@ -154,20 +154,27 @@ def search_smooth(risk: Callable[[FloatArray], FloatArray], last: float, apart: 
 
 
 def search_one_by_one(
-    risks_at: Callable[[FloatArray], FloatArray], end: float, last: float, longest: float = LONGEST_SEARCH
+    risks_at: Callable[[FloatArray], FloatArray],
+    first: int,
+    earlier: float,
+    end: float,
+    last: float,
+    longest: float,
 ) -> BestEpoch:
     """Try epochs one by one until the risk is at its limit `end` (or nan) to twelve digits.
 
-    `risks_at` is the risk at epochs (k,), `last` the last epoch there is, `longest` how many are tried at most.
+    `risks_at` is the risk at epochs (k,) from the `first` to the `last` there is. It may settle after the `earlier`
+    ones; at most `longest` others are tried.
     """
-    best, lowest, searched, is_over = 0, math.inf, 0, False
-    while searched <= min(last, longest) and not is_over:
-        stop = min(max(64, 2 * searched), last + 1, longest + 1)
+    best, lowest, searched, is_over = first, math.inf, first, False
+    while searched <= min(last, earlier + longest) and not is_over:
+        stop = min(max(first + 64, 2 * searched), last + 1, earlier + longest + 1)
         risks = risks_at(np.arange(searched, stop))
         if risks.min() < lowest:
             best, lowest = searched + int(np.argmin(risks)), float(risks.min())
-        is_over = bool((risks[-32:] == end).all()) or bool(np.allclose(risks[-32:], end, 1e-12, 0.0))
-        searched = int(stop)
+        late = risks[-32:]
+        has_settled = bool((late == end).all()) or bool(np.allclose(late, end, 1e-12, 0.0))
+        is_over, searched = has_settled and stop - len(late) >= earlier, int(stop)
     if end < lowest:
         return BestEpoch(math.inf, end, 0.0 if is_over else end)
     return BestEpoch(best, lowest, 0.0 if is_over or searched > last else lowest)

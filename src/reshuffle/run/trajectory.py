@@ -144,12 +144,7 @@ class Trajectory(ABC):
 
     @abstractmethod
     def coordinates(self, when: FloatArray) -> FloatArray:
-        """The iterate in the basis of `directions`, (k, t, r), at ascending epochs, unless it overflows."""
-
-    @property
-    @abstractmethod
-    def directions(self) -> FloatArray:
-        """Q (r, r), a basis of the row space in its own coordinates."""
+        """The iterate in the coordinates of the row space, (k, t, r), at ascending epochs, unless it overflows."""
 
     def outside_decay(self, when: FloatArray) -> FloatArray:
         """The factor (k,) of the start outside the row space at ascending epochs; 1 without a penalty."""
@@ -176,7 +171,7 @@ class Trajectory(ABC):
     def iterate(self, epochs: FloatArray) -> FloatArray:
         """The mean iterate at each of the epochs, epochs.shape + (p, t); inf as a whole if any of it overflows."""
         when, back = np.unique(epochs.ravel(), return_inverse=True)
-        space, inside = self.space, self.coordinates(when) @ self.directions.T
+        space, inside = self.space, self.coordinates(when)
         outside, decay = space.outside(self.start).T, self.outside_decay(when)[:, np.newaxis, np.newaxis]
         flat = inside.reshape(len(when) * len(outside), space.dimension)
         parameters = times_finite(decay, outside) + space.lift(flat.T).T.reshape(len(when), *outside.shape)
@@ -437,11 +432,6 @@ class AffineTrajectory(Trajectory):
         with few_threads(math.sqrt(X.size)):
             return split(X, y, reduction, partition, divisors)
 
-    @property
-    def directions(self) -> FloatArray:
-        """The identity: coordinates are those of the row space."""
-        return np.eye(self.space.dimension)
-
     def inside(self, parameters: FloatArray) -> FloatArray:
         """The coordinates u = scale V'beta (r,) of parameters (p,) inside the row space."""
         return self.space.scale * self.space.coordinates(parameters)
@@ -608,19 +598,15 @@ class AffineTrajectory(Trajectory):
         flops = float(state + 4 * CALL * (1 + self.timeline.chunks) + self._flops_of_new_steps)
         longest = min(stopping.LONGEST_SEARCH, max(64.0, self.accuracy.budget / flops // 1))
         # Only the last stage can converge.
-        first = max(self.recipe.earliest, int(sum(stage.length for stage in self.stages[:-1])))
+        earlier = sum(stage.length for stage in self.stages[:-1])
         found = stopping.search_one_by_one(
-            lambda late: self._risk(late + first).total, end, self.recipe.horizon - first, longest
+            lambda epochs: self._risk(epochs).total,
+            self.recipe.earliest,
+            earlier,
+            end,
+            self.recipe.horizon,
+            longest,
         )
-        found = replace(found, epoch=found.epoch + first)
-        if len(self.stages) > 1:
-            early = self._risk(np.arange(min(first, stopping.LONGEST_SEARCH), dtype=float)).total
-            if early.min() <= found.risk:
-                best = int(early.argmin())
-                risk = float(early[best])
-                found = replace(found, epoch=best, risk=risk, error=found.error and risk)
-            if len(early) < first:
-                found = replace(found, error=found.risk)
         return found.with_error_of(self.risk) if self.error_kind != "exact" else found
 
     def parts(self, when: FloatArray) -> "list[tuple[AffineTrajectory, FloatArray]]":
