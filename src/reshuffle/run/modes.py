@@ -404,21 +404,14 @@ class ModesTrajectory(Trajectory):
     def training_loss(self, epochs: FloatArray) -> FloatArray:
         """|y - X b|^2 / (2n) at the mean iterate b, epochs.shape + (t,)."""
         coordinates, reduction = self.space.scale * self._in_modes(epochs), self.problem.reduction
-        flat = coordinates.reshape(math.prod(coordinates.shape[:-1]), len(self.directions))
-        if len(flat) < len(self.directions) // 2:
-            fitted = (flat @ self.directions.T) @ reduction.rows.T
-        else:
-            fitted = flat @ (reduction.rows @ self.directions).T
-        fitted = fitted.reshape(*coordinates.shape[:-1], len(reduction.rows))
+        fitted = coordinates @ (reduction.rows @ self.directions).T
         return finite_or_inf(np.square(fitted - reduction.response.T).sum(axis=-1) / (2 * self.problem.n))
 
     def degrees_of_freedom(self, epochs: FloatArray) -> FloatArray:
         """Tr X (drift(k) input map), the sum over the modes of drift times the input map of the features."""
         features = self.space.scale * (self.epoch.blocks.rows @ self.directions)
-        _, drift = self.motion(epochs)
-        return finite_or_inf(
-            times_finite(drift, np.einsum("jq,qj->j", self.input_map, features)).sum(axis=-1)
-        )
+        traces, (_, drift) = np.einsum("jq,qj->j", self.input_map, features), self.motion(epochs)
+        return finite_or_inf(times_finite(drift, traces).sum(axis=-1))
 
     @cached_property
     def _form(self) -> tuple[RiskForm, FloatArray, FloatArray, FloatArray]:

@@ -247,14 +247,14 @@ class RiskForm:
     """
 
     def __init__(self, space: RowSpace, covariance: Covariance, start: FloatArray, beta_star: FloatArray):
-        if covariance.is_isotropic:
-            self.gram = covariance.apply(np.ones(space.dimension))
-        else:
-            with few_threads(math.sqrt(space.p * space.dimension)):
-                self.gram = covariance.gram(space.lift(np.eye(space.dimension)))
-        ends = np.stack([start, beta_star])
+        ends, r = np.stack([start, beta_star]), space.dimension
         weighted = covariance.apply(ends.T)
-        self._outer, self._inner = ends @ weighted, space.coordinates(weighted)
+        self._outer = ends @ weighted
+        if covariance.is_isotropic:
+            self.gram, self._inner = covariance.apply(np.ones(r)), np.zeros((r, 2))
+            return
+        with few_threads(math.sqrt(space.p * r)):
+            self.gram, self._inner = covariance.gram(space.lift(np.eye(r))), space.coordinates(weighted)
 
     def _weights(self, decay: float) -> FloatArray:
         """Factors of start and beta_star in o; where nothing starts outside nothing can grow there."""
