@@ -224,7 +224,7 @@ def test_a_tiny_covariance_beside_huge_noise_keeps_its_digits(covariance):
 
 
 @for_all("recipe", [{}, {"penalty": 5.0}, {"momentum": 0.9}])
-def test_a_risk_that_sees_nothing_of_what_grows_stays_where_it_is_until_that_overflows(recipe):
+def test_a_risk_that_sees_nothing_of_what_grows_stays_where_it_is(recipe):
     rng = np.random.default_rng(4)
     X = np.insert(rng.standard_normal((5, 3)), 1, 0.0, axis=1)
     problem = rs.LeastSquares(
@@ -232,9 +232,8 @@ def test_a_risk_that_sees_nothing_of_what_grows_stays_where_it_is_until_that_ove
     )
     run = rs.descend(problem, rs.RandomReshuffling(batch_size=5), alpha=20.0, **recipe)
     assert not run.stability().converges
-    for epochs in (3, 100):
+    for epochs in (3, 100, 10**9):
         assert run.risk(epochs).total == pytest.approx(0.3 * 0.8**2, rel=1e-12)
-    assert run.risk(10**9).total == math.inf
 
 
 @for_all("size", [1e-101, 1e101])

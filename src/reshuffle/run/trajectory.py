@@ -273,8 +273,8 @@ class RiskForm:
 
     def inside(self, second: FloatArray) -> float:
         """The trace of Sigma and the second moment V E[u u'] V'."""
-        value = float(np.vdot(self.gram, second if self.gram.ndim == 2 else np.diagonal(second)))
-        return value if np.isfinite(value) else np.inf
+        value = times_finite(second if self.gram.ndim == 2 else np.diagonal(second), self.gram).sum()
+        return float(finite_or_inf(value))
 
     def size(self, second: FloatArray) -> float:
         """The sum of the sizes of the terms of `inside`, to which its rounding is relative."""
@@ -298,6 +298,10 @@ class RiskForm:
 
 def quadratic(form: FloatArray, vectors: FloatArray) -> FloatArray:
     """v'F v for vectors (..., r) and a positive semidefinite F (r, r), or its diagonal (r,); inf if no number."""
+    sizes = form if form.ndim == 1 else np.diagonal(form)
+    if not sizes.all():
+        # What the form does not see may grow as it likes.
+        vectors = np.where(sizes > 0, vectors, 0.0)
     across = vectors @ form if form.ndim == 2 else vectors * form
     return np.maximum(finite_or_inf(np.einsum("...i,...i->...", across, vectors)), 0.0)
 
