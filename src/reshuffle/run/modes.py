@@ -209,6 +209,11 @@ class Epoch:
         return self.mean.stride / self.problem.row_space.scale
 
     @property
+    def input_size(self) -> float:
+        """The norm that the input map has before anything cancels in it."""
+        return self._natural_stride * self.mean.weight * float(np.linalg.norm(self.mean.factor))
+
+    @property
     def paces(self) -> FloatArray:
         """The old name of `decay_rates`."""
         warnings.warn("Epoch.paces is now Epoch.decay_rates.", DeprecationWarning, stacklevel=2)
@@ -354,10 +359,8 @@ class ModesTrajectory(Trajectory):
             # Refuses a step at which the input map leaves the range of numbers.
             self.epoch.entering(np.ones((len(self.epoch.blocks.rows), 1)))
             return 0.0
-        stuck, mean = norm(self.epoch.input_map[self.frozen_modes]), self.epoch.mean
-        # The norm that the input map has before anything cancels in it.
-        size = mean.stride / self.space.scale * mean.weight * float(np.linalg.norm(mean.factor))
-        return stuck / size if stuck else 0.0
+        stuck = norm(self.epoch.input_map[self.frozen_modes])
+        return stuck / self.epoch.input_size if stuck else 0.0
 
     @cached_property
     def input_map(self) -> FloatArray:

@@ -249,6 +249,7 @@ class Run:
         rate = screened_rate(self.problem, self.scheme, self.recipe, operations)
         return rate if rate is not None and (rate.least >= 1 or rate.value >= _FAR_BEYOND) else None
 
+    @overflow_is_inf
     def has_diverged(self, epochs: FloatArray) -> BoolArray:
         """True at epochs (any shape) where the mean iterate has grown so much that no digit of it is known."""
         growth = 0.0 if self.divergence is None else self.divergence.value
