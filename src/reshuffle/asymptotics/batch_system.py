@@ -369,8 +369,8 @@ class BatchSystem(SymmetricBlocks):
         self._adapt(plain or small)
         size = max(np.linalg.norm(coefficient, 2) for coefficient in self.coefficients)
         # The norm of sum_b w_b at most: the ratio of each batch is B aspect.
-        reach = largest * (1 + (batches * aspect) ** 0.5) ** 2
-        self.norm = float(np.linalg.norm(self._offset, 2) + reach * size)
+        reach = size * largest * (1 + (batches * aspect) ** 0.5) ** 2
+        self.norm = float(reach + max(np.linalg.norm(self._offset[one, one], 2) for one in self.outer))
         # With few parameters every W_b is a multiple of Sigma, and at this alpha the spectrum leaves (0, 2).
         self.last_alpha = 2 * batches * alpha / float(means.max())
 
