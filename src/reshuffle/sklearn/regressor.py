@@ -604,3 +604,9 @@ class MiniBatchRegressor(LinearRegressor, TrainingParameters):
         self.coef_ = coef
         self.intercept_ = float(intercept) if coef.ndim == 1 else intercept
         return self
+
+
+def regressor_like(estimator: BaseEstimator, **others: Any) -> MiniBatchRegressor:
+    """A MiniBatchRegressor with the parameters that an estimator has in common with it, and others."""
+    known, given = MiniBatchRegressor().get_params(deep=False), estimator.get_params(deep=False)
+    return MiniBatchRegressor(**{name: given[name] for name in known if name in given} | others)

@@ -28,6 +28,7 @@ from reshuffle.sklearn.regressor import (
     MiniBatchRegressor,
     TrainingData,
     positions_warn,
+    regressor_like,
 )
 
 _EVERY_EPOCH, _FURTHER_APART = 20, 80
@@ -105,26 +106,13 @@ class HeldOutSearch(FittedEstimator):
 
     def _models(self) -> list[MiniBatchRegressor]:
         """One model per combination."""
-        shared = {
-            name: value
-            for name, value in self.get_params(deep=False).items()
-            if hasattr(MiniBatchRegressor, name) and name not in ("epochs", "nesterov")
-        }
-        nesterov = _arrays.flag("nesterov", self.nesterov)
+        nesterov, models = _arrays.flag("nesterov", self.nesterov), []
         names = ("batch_sizes", "learning_rates", "momenta", "weight_decays")
-        return [
-            MiniBatchRegressor(
-                batch_size=size,
-                learning_rate=rate,
-                momentum=momentum,
-                weight_decay=decay,
-                nesterov=nesterov and momentum != 0,
-                **shared,
-            )
-            for size, rate, momentum, decay in product(
-                *(_listed(name, getattr(self, name)) for name in names)
-            )
-        ]
+        for values in product(*(_listed(name, getattr(self, name)) for name in names)):
+            chosen = dict(zip(_CHOSEN, values, strict=True))
+            looks_ahead = nesterov and chosen["momentum"] != 0
+            models.append(regressor_like(self, **chosen, nesterov=looks_ahead, epochs=1))
+        return models
 
 
 @positions_warn("batch_sizes", "learning_rates", "epochs")
