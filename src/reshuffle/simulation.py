@@ -229,6 +229,8 @@ class Block:
     def __init__(self, trial: Trial, runs: int, rng: np.random.Generator, copied: bool = False):
         problem, made, self.trial, self.rng = trial.problem, trial.recipe, trial, rng
         self.problem, self.scheme, self.recipe = problem, trial.scheme, made
+        # Read off once: the problem checks each time whether its rows are in memory.
+        self.X = problem.X
         # (1, t, n), or (pairs, 1, n) where each pair of runs has its own.
         self.responses = columns(problem.y).T[np.newaxis]
         self.sharing = 2
@@ -287,7 +289,7 @@ class Block:
         height = max(1, BLOCK_ENTRIES // max(1, visit.rows.shape[1] * self.problem.p))
         for first in range(0, len(visit.runs), height):
             runs, rows = visit.runs[first : first + height], visit.rows[first : first + height]
-            features = self.problem.X[rows]
+            features = self.X[rows]
             noise = np.zeros_like(runs) if len(self.responses) == 1 else runs // self.sharing
             residuals = self.state[runs] @ features.swapaxes(1, 2)
             residuals -= self.responses[noise[:, np.newaxis], :, rows].swapaxes(1, 2)
@@ -305,7 +307,7 @@ class Block:
         shared = len(self.responses) == 1
         if name in self.trial.batches:
             if name not in self.inputs:
-                self.inputs[name] = self.responses[..., members] @ (self.problem.X[members] / scale)
+                self.inputs[name] = self.responses[..., members] @ (self.X[members] / scale)
             moments, inputs, scaled = self.trial.batches[name], self.inputs[name], scale * flat
             products = self._in_slices(lambda part: scaled[part] @ moments, len(flat), moments.size)
             summed = products.reshape(current.shape)
@@ -314,7 +316,7 @@ class Block:
             return summed
         is_contiguous = members[-1] - members[0] + 1 == len(members) and (np.diff(members) == 1).all()
         rows = slice(members[0], members[-1] + 1) if is_contiguous else members
-        features, responses = self.problem.X[rows], self.responses[..., rows]
+        features, responses = self.X[rows], self.responses[..., rows]
         if not shared:
             responses = responses[runs // self.sharing]
         elif responses.shape[1] > 1:

@@ -381,9 +381,10 @@ class Scheme(ABC):
             kinds, kind_of = np.unique(np.column_stack([sizes, divisors]), axis=0, return_inverse=True)
             kind_of = kind_of.ravel()
             for step in order.T:
-                for kind in np.unique(kind_of[step]):
-                    (size, divisor), runs = kinds[kind], np.flatnonzero(kind_of[step] == kind)
-                    yield Visit(runs, places[step[runs], : int(size)], float(divisor))
+                for kind, (size, divisor) in enumerate(kinds.tolist()):
+                    (runs,) = (kind_of[step] == kind).nonzero()
+                    if runs.size:
+                        yield Visit(runs, places[step[runs], : int(size)], divisor)
             return
         for step in order.T:
             sorted_runs = np.argsort(step, kind="stable")
