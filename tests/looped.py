@@ -24,6 +24,8 @@ def for_all(names: str, cases: Iterable[Any]) -> Callable[[Callable[..., None]],
     (3, 4), line 3: they differ
     """
     wanted, known = [name.strip() for name in names.split(",")], list(cases)
+    if not known:
+        raise ValueError("there must be cases, or nothing is checked")
 
     def decorate(check: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(check)

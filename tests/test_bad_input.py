@@ -1,6 +1,7 @@
 """Bad input: an error that names the argument, the allowed range and the value."""
 
 import math
+from fractions import Fraction
 from itertools import permutations, product
 
 import numpy as np
@@ -274,14 +275,19 @@ def test_recipes_that_are_none(arguments, message):
 @for_all("question", ["iterate", "risk", "training_loss"])
 def test_epochs_that_are_none(question):
     ask = getattr(rs.descend(known, FULL, 0.01), question)
-    for value in (-1, 0.5, math.nan, [3, -2], -math.inf):
+    # Huge whole numbers and fractions are kept as objects by numpy.
+    objects = [0, -(10**400)], [-(2**70), 1], [2**70, 0.5], [Fraction(1, 2), 3]
+    for value in (-1, 0.5, math.nan, [3, -2], -math.inf, *objects):
         with pytest.raises(ValueError, match=r"epochs must be whole numbers >= 0 or math.inf, but one is"):
             ask(value)
-    for value in ("3", None, [True], 3j, [[1], [2, 3]]):
+    for value in ("3", None, [True], 3j, [[1], [2, 3]], [True, 2**70], [None, 1], ["3", 2**70]):
         with pytest.raises((TypeError, ValueError), match="epochs must be"):
             ask(value)
-    with pytest.raises(ValueError, match=r"epochs must be at most 1e\+15, or math.inf, but one is 1e\+20"):
-        ask(10**20)
+    for value in (10**20, [0, 2**70], [2**70, 3, math.inf], [10**400, 0], 1.1e15, [0, 10**15 + 1]):
+        with pytest.raises(
+            ValueError, match=r"epochs must be at most 1e\+15, or math.inf, but one is .*; ask for"
+        ):
+            ask(value)
     short = getattr(rs.descend(known, BOTH, step=[0.1, 0.05]), question)
     with pytest.raises(ValueError, match="epochs must be at most 2, the length of the step schedule"):
         short([1, 3])
@@ -345,3 +351,25 @@ def test_the_ends_of_what_is_allowed():
     assert rs.descend(problem, FULL, np.array(0.1)).epoch.step == 0.1
     interval = rs.descend(known, BOTH, 0.0).risk_interval([0, 5, math.inf])
     np.testing.assert_allclose(interval.upper, interval.lower)
+
+
+@for_all(
+    "call, argument",
+    [
+        (lambda: rs.plan(X, y), "y"),
+        (lambda: rs.plan(X, X[:, 0], batch_sizes=[]), "batch_sizes"),
+        (lambda: rs.compare_schemes(known, [rs.FullBatch()], step=0.1), "schemes"),
+        (lambda: rs.sweep(known, over={"step": [0.1]}, batches=2, metrics=[]), "metrics"),
+        (lambda: rs.descend(problem, rs.FullBatch(), step=0.001).leave_one_out(1, rows=[0, 0]), "rows"),
+        (lambda: rs.descend(problem, rs.FullBatch(), step=[0.001]).iterate(2), "epochs"),
+        (lambda: rs.descend(problem, rs.FullBatch(), step=0.001, unpenalized=[[0]]), "unpenalized"),
+        (lambda: rs.Accumulator(batches=2).add(X, y, batch=np.full(6, 2)), "batch"),
+        (lambda: rs.RandomReshuffling(batches=[[0], [0]]).partition(2), "batches"),
+        (lambda: rs.schedules.OneCycle(0.1, total=5, warmup=0.8, three_phase=True), "warmup"),
+    ],
+)
+def test_front_ends_word_refused_arguments_themselves(call, argument):
+    with pytest.raises(rs.ArgumentError) as refused:
+        call()
+    assert refused.value.argument == argument
+    assert refused.value.worded({argument: "--this"}).startswith(f"--this must {refused.value.allowed}, but ")

@@ -163,15 +163,10 @@ def test_steps_far_from_the_size_of_the_features_are_refused(scheme, size, step)
 
 
 @for_all("scheme, recipe, small", pairwise(SCHEMES[:4], RECIPES[:2], [1e-6, 1e-12, 0.0]))
-def test_what_grows_takes_along_the_parameter_of_a_small_column(scheme, recipe, small):
+def test_what_grows_takes_along_all_parameters(scheme, recipe, small):
     X = np.array([[1.0, -0.5, 0.3], [0.2, 0.9, 1.0], [-0.7, 0.4, 0.6], [0.5, 0.5, -0.8]]) * [1.0, 1.0, small]
     run = rs.descend(rs.LeastSquares(X, np.ones(4)), scheme, 20.0, start=[1.0, 2.0, 3.0], **recipe)
-    end = run.iterate([math.inf, 10_000])
-    assert np.isinf(end[:, :2]).all()
-    if small:
-        assert np.isinf(end[:, 2]).all()
-    else:
-        np.testing.assert_array_equal(end[:, 2], 3.0)
+    assert np.isinf(run.iterate([math.inf, 10_000])).all()
 
 
 @for_all("scheme, recipe, size", pairwise(SCHEMES, RECIPES, [1e110, 1e120]))

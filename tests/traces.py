@@ -33,9 +33,15 @@ def first_fit(problem: rs.LeastSquares) -> object:
 def density_of_an_anticommutator() -> object:
     """The density of a law of two free variables."""
     x, y = rs.free.variables(rs.free.MarchenkoPastur(0.5), rs.free.Semicircle())
-    # The command line puts a display of its own in the place of this one.
+    # The limits and the command line put displays of their own in the place of this one.
     with mock.patch.object(progress, "display", progress.lines):
         return rs.free.spectrum(x * y + y * x).density([0.1, 0.5])
+
+
+def limiting_curve() -> object:
+    """The risk of four batches in the proportional limit."""
+    with mock.patch.object(progress, "display", progress.lines):
+        return rs.asymptotics.learning_curve(0.5, 0.5, 4).risk([1, 10])
 
 
 def advice_on_a_table(problem: rs.LeastSquares) -> object:
@@ -61,6 +67,7 @@ QUESTIONS: dict[str, Callable[[rs.LeastSquares], object]] = {
     "MiniBatchRegressor().fit": first_fit,
     "the command advise": advice_on_a_table,
     "free.spectrum(x*y + y*x).density": lambda _: density_of_an_anticommutator(),
+    "asymptotics.learning_curve(aspect, alpha, 4).risk": lambda _: limiting_curve(),
 }
 
 

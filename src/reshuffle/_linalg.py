@@ -14,9 +14,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache, cached_property
+from functools import cache, cached_property, wraps
 from threading import Lock, local
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import scipy.linalg
@@ -28,6 +28,7 @@ from reshuffle._arrays import FloatArray
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Question = TypeVar("Question", bound=Callable[..., Any])
 
 _ROOT_OF_RANGE = 1e140
 """Numbers below this have squares, and sums of many of them, within the range of float64."""
@@ -67,6 +68,27 @@ def norms(values: FloatArray) -> FloatArray:
 def norm(values: FloatArray) -> float:
     """The norm of all entries together, of a matrix that of Frobenius."""
     return float(norms(values.ravel()))
+
+
+def overflow_is_inf(function: Question) -> Question:
+    """Decorate what may overflow, and then has answers that are infinite."""
+
+    @wraps(function)
+    def quiet(*positional: Any, **named: Any) -> Any:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return function(*positional, **named)
+
+    return cast(Question, quiet)
+
+
+def finite_or_inf(values: FloatArray) -> FloatArray:
+    """The values, with inf for nan and -inf: what overflows is inf."""
+    return np.where(np.isfinite(values), values, np.inf)
+
+
+def times_finite(factor: FloatArray, amount: FloatArray) -> FloatArray:
+    """`factor * amount`, where nothing times infinity is nothing: what is absent cannot diverge."""
+    return np.where(amount == 0, 0.0, factor * amount)
 
 
 def row_norms(matrix: FloatArray) -> FloatArray:

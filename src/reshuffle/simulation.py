@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray, columns
-from reshuffle._linalg import each, norms, one_thread
+from reshuffle._linalg import each, finite_or_inf, norms, one_thread, overflow_is_inf
 from reshuffle._progress import ticking, track
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind, with_error, with_largest_error
 from reshuffle.errors import ArgumentError
@@ -133,22 +133,21 @@ class PairTally:
 
     def add(self, stop: int, state: FloatArray) -> None:
         """Take down the parameters (runs, p) of a block of runs."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            pairs = (state[0::2] + state[1::2]) / 2
-            self.pairs[stop], self.mean[stop] = len(pairs), pairs.mean(axis=0)
-            # Squares in units of the responses: those of tiny parameters would vanish.
-            pairs -= self.mean[stop]
-            pairs *= self.scale
-            self.squares[stop] = np.einsum("ij,ij->j", pairs, pairs)
-            if self.knows_truth:
-                errors = state - np.asarray(self.problem.beta_star)
-                weighted = self.problem.covariance.apply(errors.T).T
-                risks = np.einsum("ij,ij->i", errors, weighted)
-                apart, weighted_apart = errors[0::2] - errors[1::2], weighted[0::2] - weighted[1::2]
-                self.risks[stop] = risks
-                self.samples["expected_risk"][stop].append((risks[0::2] + risks[1::2]) / 2)
-                self.samples["risk"][stop].append(np.einsum("ij,ij->i", errors[0::2], weighted[1::2]))
-                self.samples["spread"][stop].append(np.einsum("ij,ij->i", apart, weighted_apart) / 2)
+        pairs = (state[0::2] + state[1::2]) / 2
+        self.pairs[stop], self.mean[stop] = len(pairs), pairs.mean(axis=0)
+        # Squares in units of the responses: those of tiny parameters would vanish.
+        pairs -= self.mean[stop]
+        pairs *= self.scale
+        self.squares[stop] = np.einsum("ij,ij->j", pairs, pairs)
+        if self.knows_truth:
+            errors = state - np.asarray(self.problem.beta_star)
+            weighted = self.problem.covariance.apply(errors.T).T
+            risks = np.einsum("ij,ij->i", errors, weighted)
+            apart, weighted_apart = errors[0::2] - errors[1::2], weighted[0::2] - weighted[1::2]
+            self.risks[stop] = risks
+            self.samples["expected_risk"][stop].append((risks[0::2] + risks[1::2]) / 2)
+            self.samples["risk"][stop].append(np.einsum("ij,ij->i", errors[0::2], weighted[1::2]))
+            self.samples["spread"][stop].append(np.einsum("ij,ij->i", apart, weighted_apart) / 2)
 
     def add_tests(self, samples: int, rng: np.random.Generator) -> None:
         """Try each run on its Gaussian test samples: its mean square is its risk times chi^2 / samples.
@@ -163,10 +162,9 @@ class PairTally:
         """Take in the runs of another block, by the update of Chan, Golub and LeVeque."""
         counts = self.pairs[:, np.newaxis]
         share = other.pairs[:, np.newaxis] / (counts + other.pairs[:, np.newaxis])
-        with np.errstate(over="ignore", invalid="ignore"):
-            shift = other.mean - self.mean
-            self.squares += other.squares + np.square(shift * self.scale) * counts * share
-            self.mean += shift * share
+        shift = other.mean - self.mean
+        self.squares += other.squares + np.square(shift * self.scale) * counts * share
+        self.mean += shift * share
         self.pairs += other.pairs
         for name, theirs in other.samples.items():
             mine = self.samples.setdefault(name, [[] for _ in theirs])
@@ -179,19 +177,17 @@ class PairTally:
 
         def estimate(mean: FloatArray, error: FloatArray) -> Estimate:
             # Beyond the range of numbers a run has diverged, and so has the mean; nothing is known of its error.
-            mean = np.where(np.isfinite(mean), mean, np.inf)
-            error = np.where(np.isfinite(mean) & np.isfinite(error), error, np.inf)
+            mean = finite_or_inf(mean)
+            error = np.where(np.isfinite(mean), finite_or_inf(error), np.inf)
             shape = epochs.shape + mean.shape[1:]
             return Estimate(mean[positions].reshape(shape), error[positions].reshape(shape))
 
         def of_samples(samples: list[list[FloatArray]]) -> Estimate:
             values = np.array([np.concatenate(parts) for parts in samples]).reshape(len(samples), pairs)
-            with np.errstate(over="ignore", invalid="ignore"):
-                mean = values.mean(axis=1)
-                return estimate(mean, norms(values - mean[:, np.newaxis]) / np.sqrt(pairs * (pairs - 1.0)))
+            mean = values.mean(axis=1)
+            return estimate(mean, norms(values - mean[:, np.newaxis]) / np.sqrt(pairs * (pairs - 1.0)))
 
-        with np.errstate(invalid="ignore"):
-            of_iterate = np.sqrt(self.squares / (pairs - 1) / pairs) / self.scale
+        of_iterate = np.sqrt(self.squares / (pairs - 1) / pairs) / self.scale
         made = {name: of_samples(parts) for name, parts in self.samples.items()}
         answers = {name: made.get(name) for name in ("expected_risk", "risk", "spread", "test_error")}
         return Simulation(epochs, estimate(self.mean, of_iterate), **answers, runs=runs)
@@ -233,6 +229,8 @@ class Block:
     def __init__(self, trial: Trial, runs: int, rng: np.random.Generator, copied: bool = False):
         problem, made, self.trial, self.rng = trial.problem, trial.recipe, trial, rng
         self.problem, self.scheme, self.recipe = problem, trial.scheme, made
+        # Read off once: the problem checks each time whether its rows are in memory.
+        self.X = problem.X
         # (1, t, n), or (pairs, 1, n) where each pair of runs has its own.
         self.responses = columns(problem.y).T[np.newaxis]
         self.sharing = 2
@@ -279,29 +277,27 @@ class Block:
 
     def _take_on(self, average: Average, runs: IntArray) -> None:
         """One update of the averages of some of the runs."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            self.sums[runs] = average.kept * self.sums[runs] + average.taken * self.state[runs]
+        self.sums[runs] = average.kept * self.sums[runs] + average.taken * self.state[runs]
 
     def _visit(self, visit: Visit) -> None:
-        with np.errstate(over="ignore", invalid="ignore"):
-            if visit.rows.ndim == 1:
-                # Without a copy where that is all of the runs.
-                current = self.state if len(visit.runs) == len(self.state) else self.state[visit.runs]
-                self._descend(visit.runs, current, self._shared_gradients(visit, current))
-                return
-            # As many runs at a time as the copies of their rows allow.
-            height = max(1, BLOCK_ENTRIES // max(1, visit.rows.shape[1] * self.problem.p))
-            for first in range(0, len(visit.runs), height):
-                runs, rows = visit.runs[first : first + height], visit.rows[first : first + height]
-                features = self.problem.X[rows]
-                noise = np.zeros_like(runs) if len(self.responses) == 1 else runs // self.sharing
-                residuals = self.state[runs] @ features.swapaxes(1, 2)
-                residuals -= self.responses[noise[:, np.newaxis], :, rows].swapaxes(1, 2)
-                gradients = residuals @ features
-                gradients /= visit.divisor
-                if visit.noise:
-                    gradients += visit.noise * self.rng.standard_normal(gradients.shape)
-                self._descend(runs, self.state[runs], gradients)
+        if visit.rows.ndim == 1:
+            # Without a copy where that is all of the runs.
+            current = self.state if len(visit.runs) == len(self.state) else self.state[visit.runs]
+            self._descend(visit.runs, current, self._shared_gradients(visit, current))
+            return
+        # As many runs at a time as the copies of their rows allow.
+        height = max(1, BLOCK_ENTRIES // max(1, visit.rows.shape[1] * self.problem.p))
+        for first in range(0, len(visit.runs), height):
+            runs, rows = visit.runs[first : first + height], visit.rows[first : first + height]
+            features = self.X[rows]
+            noise = np.zeros_like(runs) if len(self.responses) == 1 else runs // self.sharing
+            residuals = self.state[runs] @ features.swapaxes(1, 2)
+            residuals -= self.responses[noise[:, np.newaxis], :, rows].swapaxes(1, 2)
+            gradients = residuals @ features
+            gradients /= visit.divisor
+            if visit.noise:
+                gradients += visit.noise * self.rng.standard_normal(gradients.shape)
+            self._descend(runs, self.state[runs], gradients)
 
     def _shared_gradients(self, visit: Visit, current: FloatArray) -> FloatArray:
         """X_b'(X_b b - y_b) / m_b of runs b (k, t, p) at the same rows; by X_b'X_b and X_b'y_b if summed."""
@@ -311,7 +307,7 @@ class Block:
         shared = len(self.responses) == 1
         if name in self.trial.batches:
             if name not in self.inputs:
-                self.inputs[name] = self.responses[..., members] @ (self.problem.X[members] / scale)
+                self.inputs[name] = self.responses[..., members] @ (self.X[members] / scale)
             moments, inputs, scaled = self.trial.batches[name], self.inputs[name], scale * flat
             products = self._in_slices(lambda part: scaled[part] @ moments, len(flat), moments.size)
             summed = products.reshape(current.shape)
@@ -320,7 +316,7 @@ class Block:
             return summed
         is_contiguous = members[-1] - members[0] + 1 == len(members) and (np.diff(members) == 1).all()
         rows = slice(members[0], members[-1] + 1) if is_contiguous else members
-        features, responses = self.problem.X[rows], self.responses[..., rows]
+        features, responses = self.X[rows], self.responses[..., rows]
         if not shared:
             responses = responses[runs // self.sharing]
         elif responses.shape[1] > 1:
@@ -460,6 +456,7 @@ def _trained(
     return problem, scheme, made, made.epochs(when)
 
 
+@overflow_is_inf
 def _simulated(
     trial: Trial,
     when: FloatArray,
@@ -514,6 +511,7 @@ def _block_sizes(runs: int, problem: LeastSquares, fresh_noise: bool) -> list[in
     return [2 * int(size) for size in np.diff(ends)]
 
 
+@overflow_is_inf
 def simulated_states(
     problem: LeastSquares,
     scheme: Scheme,
@@ -556,7 +554,7 @@ def single_run(
     stops, positions = np.unique(epochs.ravel(), return_inverse=True)
     found = simulated_states(problem, scheme, made, start, stops, 1, seed, np.copy)[positions, 0]
     trained = found if problem.outputs is None else found.swapaxes(1, 2)
-    return np.where(np.isfinite(trained), trained, np.inf).reshape(epochs.shape + trained.shape[1:])
+    return finite_or_inf(trained).reshape(epochs.shape + trained.shape[1:])
 
 
 def single_run_risks(
@@ -586,11 +584,10 @@ def single_run_risks(
     stops, positions = np.unique(when.ravel(), return_inverse=True)
 
     def risks(state: FloatArray) -> FloatArray:
-        with np.errstate(over="ignore", invalid="ignore"):
-            errors = state - beta_star
-            found = np.einsum("ij,ij->i", errors, covariance.apply(errors.T).T)
+        errors = state - beta_star
+        found = np.einsum("ij,ij->i", errors, covariance.apply(errors.T).T)
         # Beyond the range of numbers a run has diverged.
-        return np.where(np.isfinite(found), found, np.inf)
+        return finite_or_inf(found)
 
     count, start = _arrays.whole_number("runs", runs, 1), checked_start(None, problem)
     found = simulated_states(

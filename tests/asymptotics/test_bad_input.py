@@ -157,7 +157,9 @@ def test_beyond_convergence_the_limit_is_infinite_and_names_the_mode(arguments, 
     assert not 0 <= limit.diverges <= 2
     assert f"diverges at {limit.diverges:.6g}" in repr(limit)
     # Finitely many epochs are answered.
-    risks = curve.risk([0, 1, 3, 50]).total
+    risk = curve.risk([0, 1, 3, 50])
+    assert "diverges at" in repr(risk)
+    risks = risk.total
     assert np.isfinite(risks[:3]).all()
     assert risks[3] > risks[1]
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -149,6 +150,19 @@ def test_the_probability_is_that_of_normal_runs(spread):
         found = rs.explain(data.X, Y, run.iterate(4) + far / unit * direction, run, epochs=4).spread
         chance = (drawn > found.distance**2).mean()
         assert found.probability == pytest.approx(chance, rel=0.06, abs=4 * math.sqrt(chance / 400_000))
+
+
+@for_all("size", [0.5, 1.0, 2.0, 3.0])
+def test_a_drawn_spread_is_as_uncertain_as_it_says(size):
+    """In one column the squared distance over its estimated mean has the distribution F."""
+    data = rs.gaussian(60, 1, noise=1.0, seed=0)
+    run = rs.descend(data, rs.SampleReshuffling(batch_size=6), 0.1, momentum=0.5)
+    usual = rs.explain(data.X, data.y, run.iterate(3), run, epochs=3).spread.expected
+    off = float(usual.error / usual.value) / 2.6
+    assert 0.01 < off < 0.2
+    far = size * float(usual.value) * math.sqrt(60) / np.linalg.norm(data.X)
+    found = rs.explain(data.X, data.y, run.iterate(3) + far, run, epochs=3).spread
+    assert found.probability == pytest.approx(scipy.stats.f.sf(size**2, 1, 0.5 / off**2), rel=0.07)
 
 
 def test_epochs_are_found_if_they_are_not_told():

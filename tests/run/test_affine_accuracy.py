@@ -9,6 +9,7 @@ import pytest
 import reshuffle as rs
 from reshuffle._uncertainty import quantile
 from reshuffle.epoch.averaging.sampling import drawn_rate_error
+from tests.looped import for_all
 
 
 @pytest.mark.slow
@@ -88,3 +89,12 @@ def test_rtol_is_of_the_root_mean_square_over_the_modes():
     )
     assert drawn_rate_error(np.zeros((8, 2, 2)), 2) == 0
     assert drawn_rate_error(np.full((8, 2, 2), np.inf), 2) == math.inf
+
+
+@for_all("recipe", [{"momentum": 0.5}, {"penalty": 0.1}])
+def test_extreme_steps_are_answered_without_warnings(recipe):
+    """Where the cavity equation has no solution, orders are drawn, and what they grow to is infinite."""
+    problem = rs.gaussian(12, 3, noise=0.5, seed=1)
+    huge = rs.descend(problem, rs.SampleReshuffling(batches=4), step=1e10, **recipe)
+    assert np.isfinite(huge.risk(0).total)
+    assert np.isinf(huge.risk(99).total)

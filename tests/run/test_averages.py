@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from reshuffle._linalg import overflow_is_inf
 from tests.looped import for_all, pairwise
 from tests.oracles.extended import Extended
 
@@ -26,6 +27,7 @@ LATE = np.array([8, 9, 30, 1000, 10**6, 10**12, math.inf])
         [0.3, 1.5],
     ),
 )
+@overflow_is_inf
 def test_closed_forms_in_the_modes_agree_with_the_affine_map(scheme, average, alpha):
     problem = rs.gaussian(20, 8, noise=0.5, seed=1)
     run = rs.descend(problem, scheme, alpha=alpha, average=average)

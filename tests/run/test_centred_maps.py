@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from reshuffle._linalg import overflow_is_inf
 from reshuffle.epoch.moments import drawn as drawn_orders
 from reshuffle.epoch.moments import stationary
 from reshuffle.epoch.moments.stationary import Lyapunov, limit_of
@@ -131,6 +132,7 @@ def test_the_larger_radius_by_iteration_is_that_of_the_matrix(monkeypatch):
         assert one.error == pytest.approx(other.error, rel=1e-3)
 
 
+@overflow_is_inf
 def test_sums_over_all_powers_and_fixed_points():
     rng = np.random.default_rng(0)
     mean, right = 0.4 * rng.standard_normal((3, 3)), np.diag([1.0, 2.0, 3.0])

@@ -19,6 +19,7 @@ def test_answers_carry_the_shape_of_the_question():
     assert run.risk(7).total.shape == ()
     assert run.risk([]).total.shape == (0,)
     assert repr(run.risk([])) == "Risk(shape=(0,))"
+    assert repr(run.risk([1, 2])).startswith("Risk(shape=(2,), total from ")
     for row, column in np.ndindex(grid.shape):
         close(run.iterate(grid)[row, column], run.iterate(grid[row, column]))
         assert run.risk(grid).variance[row, column] == pytest.approx(run.risk(grid[row, column]).variance)

@@ -1,6 +1,5 @@
 """What the estimators refuse, and how they say it."""
 
-import importlib
 import math
 import sys
 
@@ -143,8 +142,12 @@ def test_nothing_to_learn_from():
 
 def test_without_scikit_learn(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", None)
+    monkeypatch.delitem(vars(reshuffle.sklearn), "MiniBatchRegressor")
     with pytest.raises(ModuleNotFoundError, match=r"needs scikit-learn.*install reshuffle\[sklearn\]"):
-        importlib.reload(reshuffle.sklearn)
+        _ = reshuffle.sklearn.MiniBatchRegressor
+    with pytest.raises(AttributeError, match="has no attribute 'Regressor'"):
+        _ = reshuffle.sklearn.Regressor
+    assert "MiniBatchRegressor" in dir(reshuffle.sklearn)
 
 
 def test_positions_warn_for_one_release():

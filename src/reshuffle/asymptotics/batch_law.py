@@ -108,8 +108,8 @@ class BatchLaw(EpochLaw):
 
     @cached_property
     def system(self) -> BatchSystem:
-        """The fixed-point equations, refused where one point is beyond the budget: they may need much memory."""
-        self.afford(_VISITS * self._visit)
+        """The fixed-point equations, refused where their ends are beyond the budget: they may need much memory."""
+        self.afford(_VISITS_OF_ENDS * self._visit)
         return BatchSystem(self.aspect, self.alpha, self.batches, self.population)
 
     def _transforms(self, z: Complex) -> Complex:

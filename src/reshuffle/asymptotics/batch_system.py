@@ -321,14 +321,14 @@ class State:
 
 
 class BatchSystem(SymmetricBlocks):
-    """G(lambda) = (b + lambda sum_b H_b)^-1, one matrix over subsets for each eigenvalue lambda of Sigma.
+    """G(lambda) = (A_0 + lambda sum_b H_b)^-1, one matrix over subsets for each eigenvalue lambda of Sigma.
 
-    H_b = -v E[t beta_b (1 - c t g beta_b)^-1] is the R-transform of one batch at g, the mean of lambda G(lambda) on
-    the subsets without b, with v = alpha/B, c = alpha aspect and t the squared scale of a row. It is that of a
-    Marchenko-Pastur variable of variance v and ratio B aspect if all t are 1, and of a compound free Poisson
-    variable otherwise. For Sigma = I this is the system of `reshuffle.free`, and Sigma^(1/2) between the
-    factors is averaged over by its conditional expectation. All batches are alike, so one H (in symmetric blocks)
-    is unknown: 13 numbers for B = 4, where the general engine has 144.
+    A_0 is the pencil of `SubsetSymmetry` at w = 0, H_b = -v E[t beta_b (1 - c t g beta_b)^-1] the R-transform of
+    one batch at g, the mean of lambda G(lambda) on the subsets without b, with v = alpha/B, c = alpha aspect and t
+    the squared scale of a row: that of a Marchenko-Pastur variable of variance v and ratio B aspect if all t are 1,
+    and of a compound free Poisson variable otherwise. Sigma^(1/2) between the factors is averaged over by its
+    conditional expectation. All batches are alike, so one H (in symmetric blocks) is unknown: 13 numbers for B = 4,
+    where the general engine of `reshuffle.free` has 144.
 
     The equations are written in a basis in which 1 - (1 - w_1) ... (1 - w_B) does not cancel: without data every
     F(S) is I, and the vector u of these takes the place of the empty set, divided by the root of `unit`, the size
@@ -369,8 +369,8 @@ class BatchSystem(SymmetricBlocks):
         self._adapt(plain or small)
         size = max(np.linalg.norm(coefficient, 2) for coefficient in self.coefficients)
         # The norm of sum_b w_b at most: the ratio of each batch is B aspect.
-        reach = largest * (1 + (batches * aspect) ** 0.5) ** 2
-        self.norm = float(np.linalg.norm(self._offset, 2) + reach * size)
+        reach = size * largest * (1 + (batches * aspect) ** 0.5) ** 2
+        self.norm = float(reach + max(np.linalg.norm(self._offset[one, one], 2) for one in self.outer))
         # With few parameters every W_b is a multiple of Sigma, and at this alpha the spectrum leaves (0, 2).
         self.last_alpha = 2 * batches * alpha / float(means.max())
 

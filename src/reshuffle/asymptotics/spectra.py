@@ -15,6 +15,7 @@ from reshuffle.free.laws import Discrete
 
 LARGEST_LISTED = 2**27
 """Beyond this many values a power law is not written out."""
+_EVEN_ROWS = Discrete([1.0])
 _DIRECT = 64
 """Up to this index sums are made term by term; beyond, Euler and Maclaurin's series has all digits."""
 
@@ -256,8 +257,7 @@ def population(
 ) -> Population:
     """Check a covariance: None (the identity), a `free.Discrete` law, or eigenvalues (m,) of equal shares.
 
-    And the `source` (m,): which share of the squared signal lies along each of them, all by default. And the scales
-    of rows: None (one), a `free.Discrete` law, or scales of equal shares.
+    And the `source` (m,), shares of the squared signal along each of them; and the scales of rows, alike.
 
     >>> population([1.0, 4.0, 1.0, 1.0]).weights
     array([0.75, 0.25])
@@ -274,7 +274,7 @@ def population(
     relative = np.ones(len(eigenvalues)) if source is None else np.bincount(owner, shares) / together
     relative = np.ones(1) if len(eigenvalues) == 1 else relative
     _require_range(eigenvalues)
-    given = 1.0 if row_scales is None else row_scales
+    given = _EVEN_ROWS if row_scales is None else row_scales
     rows = given if isinstance(given, Discrete) else Discrete(_arrays.real_array("row_scales", given))
     low, high = rows.points[[0, -1]]
     if not 1e-6 <= low <= high <= 1e6:

@@ -97,7 +97,7 @@ def advise(
         "penalties": numbers("weight_decay", weight_decay),
     }
     if test is not None and Path(test).exists() and Path(data).exists() and Path(test).samefile(data):
-        raise InputError(f"{{test}} must hold other rows than {{data}}, but both are the file {test!r}.")
+        raise ArgumentError("test", "hold other rows than {data}", f"both are the file {test!r}")
     read = read_for_advice(data, target, drop, one_hot, fill, classes or None)
     held_out = None
     if test is not None:
@@ -135,14 +135,13 @@ def read_for_advice(
             f"{{target}} must name the column of {path} to be predicted, one of {some(table.names)}."
         )
     if len(table.names) < 2:
-        raise InputError(
-            f"{path} must have a column other than {{target}} to learn from, but it has only one."
-        )
+        raise ArgumentError(path, "have a column other than {target} to learn from", "it has only one")
     data = reader.read(table, target, drop, one_hot, fill, classes)
     if len(data.X) < _FEWEST_ROWS:
-        raise InputError(
-            f"{path} must have at least {_FEWEST_ROWS} rows, to leave one out and learn from the others, "
-            f"but it has {len(data.X)}."
+        raise ArgumentError(
+            path,
+            f"have at least {_FEWEST_ROWS} rows, to leave one out and learn from the others",
+            f"it has {len(data.X)}",
         )
     for name, column in zip(data.targets, data.y.T, strict=True):
         if np.ptp(column) == 0:
@@ -164,9 +163,7 @@ def read_for_advice(
         constant=away,
     )
     if not data.features:
-        raise InputError(
-            f"{path} must have a feature that is not constant, other than {{target}}, but it has none."
-        )
+        raise ArgumentError(path, "have a feature that is not constant, other than {target}", "it has none")
     for name, column in zip(data.numeric, data.X.T, strict=False):
         for target_, answers in zip(data.targets, data.y.T, strict=True):
             if (column == answers).all():

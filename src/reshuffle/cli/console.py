@@ -53,7 +53,7 @@ _over = Event()
 
 
 class InputError(Worded, ValueError):
-    """Input that cannot be: the message names the option, what is allowed, and what was given."""
+    """Options that do not go together, and files that cannot be read; any other bad value is an ArgumentError."""
 
 
 def guarded(app: "App", arguments: list[str]) -> int:

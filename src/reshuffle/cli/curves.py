@@ -12,6 +12,7 @@ from reshuffle.cli.options import ACCURACY, FLAG, RECIPE, WHOLE, also
 from reshuffle.cli.problem import pose
 from reshuffle.cli.render import Report, entry, number, uncertain
 from reshuffle.cli.sketch import Series
+from reshuffle.errors import ArgumentError
 
 if TYPE_CHECKING:
     import reshuffle as rs
@@ -424,9 +425,7 @@ def stability(
             )
         for name in names:
             if name not in ("reshuffling", "full-batch"):
-                raise InputError(
-                    f"{{scheme}} must be reshuffling or full-batch with {{aspect}}, but it is {name!r}."
-                )
+                raise ArgumentError("scheme", "be reshuffling or full-batch with {aspect}", f"it is {name!r}")
         from reshuffle.asymptotics import critical_alpha
 
         facts: dict[str, Any] = {"aspect": aspect}

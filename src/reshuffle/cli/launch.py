@@ -11,6 +11,7 @@ from typing import Annotated
 from reshuffle.cli import render
 from reshuffle.cli.console import InputError, hush, writing
 from reshuffle.cli.options import FLAG, WHOLE, at_least
+from reshuffle.errors import ArgumentError
 
 CHECKOUT = Path(__file__).parents[3]
 """The folder above `src`, if this is a checkout of the repository or an unpacked source distribution."""
@@ -78,10 +79,10 @@ def reproduce(
 
     for name in names:
         if name not in FIGURES:
-            raise InputError(f"NAME must be among {', '.join(FIGURES)}, but it is {name!r}.")
+            raise ArgumentError("NAME", f"be among {', '.join(FIGURES)}", f"it is {name!r}")
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"--out must be a folder, but {out} is a file.")
+        raise ArgumentError("out", "be a folder", f"{out} is a file")
     if jobs is not None:
         at_least("jobs", jobs, 1)
     jobs = jobs or os.cpu_count() or 1

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reshuffle.cli.console import InputError, warn
+from reshuffle.errors import ArgumentError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,7 +123,7 @@ def opened(path: str) -> Iterator[Any]:
             gzip.open(file) if kind.endswith(".gz") else nullcontext(file) as unpacked,
         ):
             yield unpacked
-    except InputError:
+    except (InputError, ArgumentError):
         raise
     except UnicodeDecodeError:
         raise InputError(f"{path} is not a text file in UTF-8.") from None
@@ -143,7 +144,7 @@ def array(path: str, arrays: Any, name: str) -> Any:
     """One of the arrays of a npz file."""
     if not isinstance(arrays, dict) or name not in arrays:
         held = ", ".join(arrays) if isinstance(arrays, dict) else "a single array"
-        raise InputError(f"{path} must hold an array named {name}, but it holds {held or 'nothing'}.")
+        raise ArgumentError(path, f"hold an array named {name}", f"it holds {held or 'nothing'}")
     return arrays[name]
 
 
@@ -239,8 +240,8 @@ def read_table(path: str, least: int = 1) -> FileTable:
     else:
         table = _table_of_text(path)
     if len(table.names) < least:
-        raise InputError(
-            f"{path} must be a table with at least two columns, features and y, but it has {len(table.names)}."
+        raise ArgumentError(
+            path, "be a table with at least two columns, features and y", f"it has {len(table.names)}"
         )
     places: dict[str, list[str]] = {}
     for place, name in enumerate(table.names):
@@ -248,9 +249,11 @@ def read_table(path: str, least: int = 1) -> FileTable:
     shared = [name for name, columns in places.items() if len(columns) > 1]
     if shared:
         listed = some(shared, lambda name: f"{some(places[name], joint=' and ')} ({shown(name)})")
-        raise InputError(
-            f"{path}: every column must have a different name, but these share one: columns {listed}; rename or "
-            "drop all but one."
+        raise ArgumentError(
+            f"{path}: every column",
+            "have a different name",
+            f"these share one: columns {listed}",
+            "rename or drop all but one",
         )
     return table
 
@@ -364,22 +367,23 @@ class Data:
         has_names = table is not None and table.has_names
         if has_names != self.has_names:
             named, nameless = (path, self.path) if has_names else (self.path, path)
-            raise InputError(
-                f"{{data}} and {{test}} must both name their columns, or neither, but {named} does and {nameless} "
-                "does not."
+            raise ArgumentError(
+                "{data} and {test}",
+                "both name their columns, or neither",
+                f"{named} does and {nameless} does not",
             )
         if table is None or not has_names:
             found = read(path)
             if found.X.shape[1] != self.X.shape[1]:
-                raise InputError(
-                    f"{{test}} must have {self.X.shape[1]} features as the data has, but it has {found.X.shape[1]}."
+                raise ArgumentError(
+                    "test", f"have {self.X.shape[1]} features as the data has", f"it has {found.X.shape[1]}"
                 )
             return found.X, found.y
         wanted = [*self.numeric, *self.encoded, *self.targets]
         lacking = [name for name in wanted if name not in table.names]
         if lacking:
-            raise InputError(
-                f"{{test}} {path} must have the columns of {self.path}, but it lacks {some(lacking)}."
+            raise ArgumentError(
+                f"{{test}} {path}", f"have the columns of {self.path}", f"it lacks {some(lacking)}"
             )
         medians = dict(zip(self.numeric, np.median(self.X[:, : len(self.numeric)], axis=0), strict=True))
         targets = self.targets if self.labels is None else []
@@ -396,9 +400,10 @@ class Data:
         labels = _labels(made[0], self.targets[0])
         unknown = sorted(set(labels.tolist()) - set(self.labels.tolist()))
         if unknown:
-            raise InputError(
-                f"{{test}} {path} must have the classes of {self.path}, but column {quoted(self.targets[0])} has "
-                f"others: {some(map(str, unknown))}."
+            raise ArgumentError(
+                f"{{test}} {path}",
+                f"have the classes of {self.path}",
+                f"column {quoted(self.targets[0])} has others: {some(map(str, unknown))}",
             )
         return _encoded(made[1], categories, self.encoded), labels
 
@@ -445,20 +450,22 @@ def read(
         X, y = array(path, arrays, "X"), array(path, arrays, "y")
         truth = {name: arrays[name] for name in ("beta_star", "covariance", "noise") if name in arrays}
         if X.ndim != 2:
-            raise InputError(
-                f"{path}: X must be two-dimensional, (rows, columns), but its shape is {X.shape}."
+            raise ArgumentError(
+                f"{path}: X", "be two-dimensional, (rows, columns)", f"its shape is {X.shape}"
             )
         if y.ndim != 1:
-            raise InputError(
-                f"{path}: y must be a vector, one response per row, but its shape is {y.shape}; "
-                "save one of its columns as y, or ask LeastSquares(X, y) in Python about all of them."
+            raise ArgumentError(
+                f"{path}: y",
+                "be a vector, one response per row",
+                f"its shape is {y.shape}",
+                "save one of its columns as y, or ask LeastSquares(X, y) in Python about all of them",
             )
         return Data(None, path, X, y[:, None], ["the array y"], _places(X.shape[1]), truth=truth)
     table = read_table(path, least=2) if isinstance(source, str) else source
     choice = ""
     if target and not table.has_names:
-        raise InputError(
-            f"{{target}} must be a column of {path}, which has no header, but it is {quoted(target[0])}."
+        raise ArgumentError(
+            "target", f"be a column of {path}, which has no header", f"it is {quoted(target[0])}"
         )
     if not target and not (table.has_names and "y" in table.names):
         choice = " (the last column; --target NAME takes another)" if table.has_names else " (the last)"
@@ -471,8 +478,8 @@ def read(
     ):
         both = [name for name in names if name in others]
         if both:
-            raise InputError(
-                f"{{{option}}} and {{{other}}} must name different columns, but both name {some(both)}."
+            raise ArgumentError(
+                f"{{{option}}} and {{{other}}}", "name different columns", f"both name {some(both)}"
             )
     numeric = [name for name in table.names if name not in {*targets, *dropped, *words}]
     table, labels = replace(table, words=words), None
@@ -491,9 +498,11 @@ def read(
     encoded = {name: sorted(set(cells)) for name, cells in categories.items()}
     for name, found in encoded.items():
         if len(found) == len(table.frame) > 1:
-            raise InputError(
-                f"{{one_hot}} {shown(name)} must be a column of categories, but every row of {path} has another "
-                f"entry there; leave it out with {{drop}} {as_argument(name)}."
+            raise ArgumentError(
+                f"{{one_hot}} {shown(name)}",
+                "be a column of categories",
+                f"every row of {path} has another entry there",
+                f"leave it out with {{drop}} {as_argument(name)}",
             )
         taken = [f"{name}_{word}" for word in found if f"{name}_{word}" in table.names]
         if taken:
@@ -517,14 +526,13 @@ def _named(table: FileTable, option: str, given: Sequence[str]) -> list[str]:
         names += [text] if text in table.names or not set(parts) <= set(table.names) else parts
     for name in names:
         if name not in table.names:
-            raise InputError(
-                f"{{{option}}} must be a column of {table.path}, which has columns {some(table.names)}, "
-                f"but it is {quoted(name)}."
+            raise ArgumentError(
+                option,
+                f"be a column of {table.path}, which has columns {some(table.names)}",
+                f"it is {quoted(name)}",
             )
         if (times := names.count(name)) > 1:
-            raise InputError(
-                f"{{{option}}} must name each column once, but it names {quoted(name)} {times} times."
-            )
+            raise ArgumentError(option, "name each column once", f"it names {quoted(name)} {times} times")
     return names
 
 
@@ -571,9 +579,10 @@ def _numbers(
         raise _missing(table, missing, "drop or fill in such rows", away, "take {fill} median")
     values = made.fillna(filled).to_numpy(np.float64)
     for row, place in np.argwhere(np.isinf(values)):
-        raise InputError(
-            f"{table.path}: {table.place(row)}, column {quoted(names[place])} must be a finite number, but it is "
-            f"{values[row, place]}."
+        raise ArgumentError(
+            f"{table.path}: {table.place(row)}, column {quoted(names[place])}",
+            "be a finite number",
+            f"it is {values[row, place]}",
         )
     return table, values[:, : len(features)], values[:, len(features) :], filled
 
@@ -629,7 +638,7 @@ def _has_decimal_commas(table: FileTable, names: Sequence[str], wrong: "pd.DataF
     return True
 
 
-def _not_numbers(table: FileTable, wrong: "pd.DataFrame", targets: Sequence[str]) -> InputError:
+def _not_numbers(table: FileTable, wrong: "pd.DataFrame", targets: Sequence[str]) -> ArgumentError:
     """The error on columns that hold something else than numbers, with what to do about it."""
     name, *rest = wrong
     bad, column, is_target = wrong[name].to_numpy(), table.frame[name], name in targets
@@ -654,10 +663,9 @@ def _not_numbers(table: FileTable, wrong: "pd.DataFrame", targets: Sequence[str]
         hint = f"encode categories with {{one_hot}} {argument}"
     others = some(rest, lambda name: f"{quoted(name)} ({table.frame[name].nunique()} different entries)")
     many = "s" * (len(rest) > 1)
-    return InputError(
-        f"{table.path}: {table.place(row)}, column {quoted(name)} must be a number, but it is {what}; {hint}, or "
-        f"{otherwise}." + f" The same goes for column{many} {others}." * bool(rest)
-    )
+    advice = f"{hint}, or {otherwise}." + f" The same goes for column{many} {others}." * bool(rest)
+    where = f"{table.path}: {table.place(row)}, column {quoted(name)}"
+    return ArgumentError(where, "be a number", f"it is {what}", advice)
 
 
 def _missing(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from reshuffle.cli.console import InputError, writing
 from reshuffle.cli.options import OutputOptions
 from reshuffle.cli.sketch import Series, sketch
+from reshuffle.errors import ArgumentError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -124,7 +125,7 @@ def check(options: OutputOptions, **inputs: str | None) -> None:
     if options.csv == "-" and options.json == "-":
         raise InputError("--csv - and --json - cannot both write to standard output.")
     if options.plot is not None and Path(options.plot).suffix.lower() not in PICTURES:
-        raise InputError(f"--plot must end in {', '.join(PICTURES)}, but it is {options.plot!r}.")
+        raise ArgumentError("plot", f"end in {', '.join(PICTURES)}", f"it is {options.plot!r}")
     if options.plot is not None:
         require_pictures()
     taken = {f"--{name}": Path(path) for name, path in inputs.items() if path is not None}
@@ -133,17 +134,15 @@ def check(options: OutputOptions, **inputs: str | None) -> None:
         if destination is None or destination == "-":
             continue
         if destination.startswith("-"):
-            raise InputError(f"--{name} must name a file or be -, but it is {destination!r}.")
+            raise ArgumentError(name, "name a file or be -", f"it is {destination!r}")
         path = Path(destination)
         if not path.name or path.is_dir():
-            raise InputError(f"--{name} must name a file, but {destination!r} is a folder.")
+            raise ArgumentError(name, "name a file", f"{destination!r} is a folder")
         if not path.parent.is_dir():
             raise InputError(f"--{name} {destination}: there is no folder {path.parent}; make it first.")
         for other, file in taken.items():
             if _are_the_same(path, file):
-                raise InputError(
-                    f"--{name} must not overwrite {other}, but both are the file {destination!r}."
-                )
+                raise ArgumentError(name, f"not overwrite {other}", f"both are the file {destination!r}")
         taken[f"--{name}"] = path
 
 

@@ -13,6 +13,7 @@ from reshuffle.cli.options import ACCURACY, OUTPUT, RECIPE, SCHEMES, WHOLE, also
 from reshuffle.cli.problem import Posed, pose
 from reshuffle.cli.render import Report, cell, number
 from reshuffle.cli.sketch import Series
+from reshuffle.errors import ArgumentError
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -93,9 +94,9 @@ def sweep(
     folder = Path(out)
     for path in (folder, folder / CELLS):
         if path.exists() and not path.is_dir():
-            raise InputError(f"{{out}} must be a folder, but {path} is a file.")
+            raise ArgumentError("out", "be a folder", f"{path} is a file")
     if not out:
-        raise InputError("{out} must name a folder, but it is empty.")
+        raise ArgumentError("out", "name a folder", "it is empty")
     over, fixed = _dimensions(grid, scheme)
     options.at_least("epochs", epochs, 1, options.MOST_EPOCHS)
     when = np.unique(np.geomspace(1, epochs, _SWEPT_EPOCHS).round())
@@ -104,8 +105,8 @@ def sweep(
     if metrics is not None:
         questions = [name.replace("-", "_") for name in words("metrics", metrics.replace("_", "-"), known)]
     if jobs < 1 and jobs != -1:
-        raise InputError(
-            f"{{jobs}} must be a whole number of at least 1, or -1 for one per core, but it is {jobs}."
+        raise ArgumentError(
+            "jobs", "be a whole number of at least 1, or -1 for one per core", f"it is {jobs}"
         )
     if scheduler is not None and jobs != 1:
         raise InputError("at most one of {jobs} and {scheduler} may be given, but both are.")

@@ -116,7 +116,7 @@ class EpochMap:
         if not times:
             return states
         after = states
-        with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
+        with few_threads(d):
             if times <= _MOST_STEPS and times * z <= times.bit_length() * (d + z):
                 # A few columns are sent through the map sooner than the map through itself.
                 for _ in range(times):
@@ -205,8 +205,7 @@ class EpochMap:
         sizes = np.abs(inputs) * self.entry_sizes[:, np.newaxis]
         # Nothing enters from an input of zero, however far beyond the range of numbers its entry is.
         some = (inputs != 0).any(axis=1)
-        with np.errstate(over="ignore", invalid="ignore"):
-            entries = self.entries[..., some] @ inputs[some]
+        entries = self.entries[..., some] @ inputs[some]
         return replace(self, entries=entries, entry_sizes=sizes.max(axis=0))
 
     def part(self, place: IntArray) -> "EpochMap":
@@ -228,11 +227,10 @@ class EpochMap:
         shares = (average.taken * self.grades[:rank])[:, np.newaxis]
         kernel = np.zeros((*self.kernel.shape[:-2], d + rank, d + rank))
         kernel[..., :d, :d] = self.kernel
-        with np.errstate(over="ignore", invalid="ignore"):
-            kernel[..., d:, :d] = shares * self.kernel[..., :rank, :]
-            kernel[..., d:, :rank] -= average.taken * np.eye(rank)
-            kernel[..., d:, d:] = (1 - average.kept) * np.eye(rank)
-            entries = np.concatenate([self.entries, shares * self.entries[..., :rank, :]], axis=-2)
+        kernel[..., d:, :d] = shares * self.kernel[..., :rank, :]
+        kernel[..., d:, :rank] -= average.taken * np.eye(rank)
+        kernel[..., d:, d:] = (1 - average.kept) * np.eye(rank)
+        entries = np.concatenate([self.entries, shares * self.entries[..., :rank, :]], axis=-2)
         return replace(
             self,
             left=np.concatenate([self.left, 1 / sizes]),
@@ -248,8 +246,7 @@ class EpochMap:
     def scaled_loss(self) -> FloatArray:
         """D (..., d, d) where it is as small to the right as to the left: R^1/2 L^1/2 K L^1/2 R^1/2."""
         roots = np.sqrt(self.left) * np.sqrt(self.right)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(roots[:, np.newaxis] * self.kernel * roots)
+        return np.asarray(roots[:, np.newaxis] * self.kernel * roots)
 
     @cached_property
     def eigenvalues(self) -> AnyArray:
@@ -287,7 +284,7 @@ class EpochMap:
         )
         contracts, kernels = np.zeros(len(finite), dtype=bool), kernels[left]
         roots, identity = np.sqrt(self.left) * np.sqrt(self.right), np.eye(d)
-        with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
+        with few_threads(d):
             for _ in range(_DOUBLINGS):
                 power = np.abs(identity - roots[:, np.newaxis] * kernels * roots)
                 most = _largest(power)

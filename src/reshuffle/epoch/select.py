@@ -15,6 +15,7 @@ import numpy as np
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._budget import A_SECOND, CALL, apart, duration, require_affordable, warn_out_of_reach
+from reshuffle._linalg import overflow_is_inf
 from reshuffle.epoch.averaging import lattice, samples, sampling
 from reshuffle.epoch.averaging.cavity import are_alike
 from reshuffle.epoch.averaging.cavity_maps import by_cavity
@@ -331,6 +332,7 @@ def averages_all_orders(task: Task, accuracy: Accuracy) -> bool:
     return is_shuffled and mean_choice(task, accuracy).taken == "exact"
 
 
+@overflow_is_inf
 def mean_map(task: Task, accuracy: Accuracy) -> tuple[MeanMap, Choice]:
     """Average a symmetric epoch; where rtol is out of reach, by the more accurate method, with a warning.
 
@@ -344,9 +346,8 @@ def mean_map(task: Task, accuracy: Accuracy) -> tuple[MeanMap, Choice]:
                 ("fewer batches", "a larger {budget}", '{method}="auto"'),
             )  # fmt: skip
         return task.exact(), chosen
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, against = _approximate(task, chosen, accuracy)
-        mean.require_finite(task.steps)
+    mean, against = _approximate(task, chosen, accuracy)
+    mean.require_finite(task.steps)
     wanted = accuracy.relaxed_for_divergence if against.get("sampling") == _DIVERGES else accuracy
     if mean.missed > wanted.rtol:
         hint = ["a larger {budget}", "a larger {rtol}", "a smaller step"]
@@ -430,6 +431,7 @@ def require_cavity(accuracy: Accuracy) -> None:
         )
 
 
+@overflow_is_inf
 def mean_of_samples(
     problem: LeastSquares, scheme: Scheme, scaled_step: float, accuracy: Accuracy
 ) -> tuple[MeanMap, Blocks]:

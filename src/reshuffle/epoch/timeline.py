@@ -15,7 +15,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle._linalg import power_and_sum
+from reshuffle._linalg import finite_or_inf, overflow_is_inf, power_and_sum
 from reshuffle._uncertainty import ERROR_KINDS, MOST_GROUPS, ErrorKind
 from reshuffle.epoch import select
 from reshuffle.epoch.averaging import cavity_maps
@@ -127,6 +127,7 @@ class Timeline:
         return cavity_maps.rate_error(visits, self._shares, known)
 
     @cached_property
+    @overflow_is_inf
     def _grows(self) -> bool:
         """True if the mean of the cavity equation grows for certain: it has no solution if a sample alone does."""
         error = self._cavity_error
@@ -148,6 +149,7 @@ class Timeline:
         """Visits to single samples, in place of all batches that may be cut of them."""
         return Visits(self.blocks, visits.hyperparameters, visits.average)
 
+    @overflow_is_inf
     def _cavity_maps(self, visits: Visits) -> list[EpochMap]:
         """The map of the cavity equation and its replicas; none without a solution."""
         key = "cavity", visits.hyperparameters
@@ -156,6 +158,7 @@ class Timeline:
             self._maps[key] = found
         return self._maps[key]
 
+    @overflow_is_inf
     def _mean_maps(self, visits: Visits) -> list[EpochMap]:
         """The mean map of an epoch, and the replicas that carry its error: none if it is exact."""
         key = "", visits.hyperparameters
@@ -169,8 +172,7 @@ class Timeline:
         elif self.choice.taken == "sampling":
             wanted = select.wanted_of_draws(self.choice, self.accuracy, lambda: self._grows)
             groups = group_maps(visits, force, self.draw_pairs, wanted)
-            with np.errstate(over="ignore", invalid="ignore"):
-                made = [mean_of(some) for some in (groups, *without_each(groups))]
+            made = [mean_of(some) for some in (groups, *without_each(groups))]
         elif self._draws(Unit.BATCH):
             # Independent visits: the mean of their product is that of as many mean visits.
             mean = MeanVisits(self.blocks, visits.hyperparameters, visits.average)
@@ -286,11 +288,13 @@ class Timeline:
         return [chunk.plain.with_inputs(0, nothing) for chunk in self._chunks(nothing)]
 
     @property
+    @overflow_is_inf
     def converges(self) -> bool:
         """True if the mean converges from every start, along every order."""
         return self.recipe.at(0).step == 0 or all(once.converges for once in self.responses)
 
     @property
+    @overflow_is_inf
     def rate(self) -> float:
         """The spectral radius of the epoch, the largest of all orders."""
         return max(once.radius for once in self.responses)
@@ -415,13 +419,11 @@ class Timeline:
                     for number, state in enumerate(chunk.states(start, when, inputs)):
                         if watch is not None:
                             watch(slice(place, place + chunk.count), first + number, state)
-                        with np.errstate(over="ignore", invalid="ignore"):
-                            sums[number, group] += state[:, :rank].sum(axis=0)
+                        sums[number, group] += state[:, :rank].sum(axis=0)
                     place += chunk.count
                 self._sums.update(key=key, sums=sums)
             for summed in self._sums["sums"]:
-                with np.errstate(over="ignore", invalid="ignore"):
-                    yield finite_or_inf(summed[counted].sum(axis=0) / sizes[counted].sum())
+                yield finite_or_inf(summed[counted].sum(axis=0) / sizes[counted].sum())
 
     @property
     def _groups(self) -> list[slice]:
@@ -495,8 +497,3 @@ def states_through(
             current = state if returns else np.where(grown, np.inf, state)
             if place < requested:
                 yield current
-
-
-def finite_or_inf(values: FloatArray) -> FloatArray:
-    """The values, with inf for nan and -inf: what overflows is inf."""
-    return np.where(np.isfinite(values), values, np.inf)

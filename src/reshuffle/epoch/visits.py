@@ -304,7 +304,7 @@ def mean_map(layers: Sequence[Layer], visits: Visits, force: FloatArray) -> Epoc
     """
     d, rows = visits.dimension, len(visits.blocks.rows)
     visit = visit_of(visits, force, d + 1 + rows)
-    with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
+    with few_threads(d):
         # Only the last states are stored.
         (end,) = deque(follow(layers, visit, np.zeros((d, d + 1 + rows)), d), maxlen=1)
     return _of_columns(visits, end.mean(axis=0), *visits.sizes_of(len(layers), force))
@@ -321,7 +321,7 @@ def maps_of_orders(
     width = d + (1 + rows if inputs is None else inputs.shape[1])
     visit = visit_of(visits, force, width, inputs)
     states, places = np.zeros((1, d, width)), np.zeros(len(orders), dtype=np.intp)
-    with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
+    with few_threads(d):
         for slot, visited in enumerate(orders.T):
             prefixes, places = np.unique(np.stack([places, visited], axis=1), axis=0, return_inverse=True)
             places = places.ravel()  # numpy 2.0 gives a column

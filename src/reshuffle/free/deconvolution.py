@@ -143,7 +143,7 @@ def divide(
     deviation = np.sqrt(np.abs(np.diag(covariance)))
     weights = _weights(_rows(matrix, deviation), _rows(g, deviation))
     # By how much the equation is off per error of the transform, which enters its left side, and N.
-    slope = (matrix**2 * places) @ weights * v * r * z - 1
+    slope = matrix**2 @ (places * weights) * v * r * z - 1
     deviation = np.maximum(deviation * np.abs(slope), 1e-6 * np.abs(g))
     left, right = np.linalg.qr(_rows(matrix, deviation))
     # In the coordinates of the fit the noise has as many dimensions as there are candidates.
@@ -285,15 +285,15 @@ def _fluctuations(law: Law, z: Complex, g: Complex, ratio: float, size: int) -> 
     def between(point: Complex, value: Complex, derivative: Complex) -> Complex:
         gaps, apart = z[:, None] - point, m[:, None] - value
         same = gaps == 0
-        gaps, apart = np.where(same, 1.0, gaps), np.where(same, 1.0, apart)
-        return np.where(same, 0.0, 2 * (slope[:, None] * derivative / apart**2 - 1 / gaps**2) / size**2)
+        gaps[same] = apart[same] = np.inf
+        return (2 / size**2) * (slope[:, None] * derivative * (1 / apart) ** 2 - (1 / gaps) ** 2)
 
     return between(z.conj(), m.conj(), slope.conj()), between(z, m, slope)
 
 
 def _draws(maps: Complex, covariance: Complex, relation: Complex, count: int) -> Real:
     """Return draws (count, rows) of ``Re(maps @ d)``, d a complex Gaussian vector."""
-    spread = (maps @ covariance @ maps.conj().T + maps @ relation @ maps.T).real / 2
+    spread = (maps @ (covariance @ maps.conj().T + relation @ maps.T)).real / 2
     values, vectors = np.linalg.eigh(spread)
     normal = np.random.default_rng(0).standard_normal((len(values), count))
     return np.asarray(((vectors * np.sqrt(np.maximum(values, 0.0))) @ normal).T)

@@ -253,12 +253,8 @@ def _diverges(rate: float) -> str:
 
 def _at_start(run: Run) -> Run:
     """A run from the same start of which every answer after 0 epochs is the same, at no cost."""
-    return descend(
-        run.problem,
-        FullBatch(),
-        critical_step(run.problem, FullBatch()) / 2,
-        start=run.start,
-    )
+    step = critical_step(run.problem, FullBatch()) / 2
+    return descend(run.problem, FullBatch(), step, start=run.start)
 
 
 def _asked(metric: Metric, run: Run, epochs: FloatArray, operations: float) -> dict[str, Answer]:
@@ -280,19 +276,18 @@ def _asked(metric: Metric, run: Run, epochs: FloatArray, operations: float) -> d
         for each in metric.quantities
     }
     said, kind = "; ".join(dict.fromkeys(map(str, words))), np.ravel(answer.error_kind)[0]
-    answers = _filled(metric, run, epochs.shape, kind, found, said)
-    return {name: replace(answer, warnings=tuple(words)) for name, answer in answers.items()}
+    return _filled(metric, run, epochs.shape, kind, found, said, warnings=tuple(words))
 
 
 def _refused(metric: Metric, run: Run, epochs: Sequence[int], refusal: Exception) -> dict[str, Answer]:
     missing = {each.name: math.nan for each in metric.quantities}
-    answers = _filled(metric, run, epochs, "exact", missing, str(refusal))
-    return {name: replace(answer, refusal=refusal) for name, answer in answers.items()}
+    return _filled(metric, run, epochs, "exact", missing, str(refusal), refusal=refusal)
 
 
 def _filled(
-    metric: Metric, run: Run, epochs: Sequence[int], kind: ErrorKind, found: Mapping[str, Any], words: str
-) -> dict[str, Answer]:
+    metric: Metric, run: Run, epochs: Sequence[int], kind: ErrorKind, found: Mapping[str, Any], words: str,
+    **others: Any,
+) -> dict[str, Answer]:  # fmt: skip
     """Answers with arrays of the shapes that the quantities have."""
     answers = {}
     for each in metric.quantities:
@@ -302,7 +297,7 @@ def _filled(
             np.array(np.broadcast_to(np.asarray(part, dtype=np.float64), shape))
             for part, shape in zip(pair, shapes, strict=True)
         )
-        answers[each.name] = Answer(value, error, kind, words)
+        answers[each.name] = Answer(value, error, kind, words, **others)
     return answers
 
 

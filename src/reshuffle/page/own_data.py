@@ -14,6 +14,7 @@ import pandas as pd
 import reshuffle as rs
 from reshuffle.cli import advise, reader
 from reshuffle.cli.console import InputError
+from reshuffle.errors import ArgumentError
 from reshuffle.page.answers import LINES, Axis, Chart, ChartSeries, TabAnswer, TabTable, refusal
 from reshuffle.page.charts import framed, line, number
 from reshuffle.page.tabs import DRAWN, SETS
@@ -56,7 +57,7 @@ def answer(values: Mapping[str, Any], stage: int, upload: str | None = None) -> 
             }
             made = _planned(advise.Advice.of(replace(data, path=path.name), settings), values, bool(stage))
             return replace(made, offers=offers, chosen=chosen)
-        except InputError as error:
+        except (InputError, ArgumentError) as error:
             # The folder of the file is no part of its name.
             text = error.worded(_WORDS).replace(f"{Path(upload or folder).parent}/", "")
             return refusal(text.replace(f"{folder}/", ""), offers=offers, chosen=chosen)
@@ -83,14 +84,12 @@ def require_modest_text(path: Path) -> None:
     """Refuse what is no text, or has more cells than are planned for here, before it is parsed."""
     data = path.read_bytes()
     if b"\0" in data:
-        raise InputError(
-            f"{path.name} must be a CSV file, which is text, but it holds bytes that are no text."
-        )
+        raise ArgumentError(path.name, "be a CSV file, which is text", "it holds bytes that are no text")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise InputError(
-            f"{path.name} must be text in UTF-8, but it is in another encoding; save it again as CSV UTF-8."
+        raise ArgumentError(
+            path.name, "be text in UTF-8", "it is in another encoding", "save it again as CSV UTF-8"
         ) from None
     lines = text.count("\n") + 1
     columns = 1 + max(text.partition("\n")[0].count(sign) for sign in ",;\t")
@@ -101,7 +100,7 @@ def require_modest_text(path: Path) -> None:
     }
     for what, (size, most) in found.items():
         if size > most:
-            raise InputError(f"{path.name} must have at most {most:,} {what}, but it has about {size:,}.")
+            raise ArgumentError(path.name, f"have at most {most:,} {what}", f"it has about {size:,}")
 
 
 def _planned(advice: advise.Advice, values: Mapping[str, Any], verify: bool) -> TabAnswer:

@@ -80,7 +80,8 @@ def left_out_squares(
         np.add.at(found, members[begin : begin + len(parts)], np.square(residuals).mean(axis=1))
         of_first.append(residuals[..., 0])
         begin += len(parts)
-    weights = np.asarray(np.bincount(members, curve.spectrum.weights[rows]), dtype=np.float64)
+    weights = curve.spectrum.problem.row_weights[rows]
+    weights = np.asarray(np.bincount(members, weights), dtype=np.float64)
     return found.T, weights, np.concatenate(of_first)
 
 
@@ -89,7 +90,7 @@ def refitted_squares(curve: LeftOutCurve, recipes: Recipes, rows: IntArray) -> F
 
     The problem of the curve has columns of mean zero and variance one, or zero. One eigendecomposition per row.
     """
-    problem, weights = curve.spectrum.problem, curve.spectrum.weights
+    problem, weights = curve.spectrum.problem, curve.spectrum.problem.row_weights
     roots = np.sqrt(weights)[:, np.newaxis]
     features, responses = problem.X / roots, problem.y.reshape(problem.n, -1) / roots
     found = np.zeros((len(recipes.steps), len(rows)))
@@ -162,7 +163,7 @@ class Correction:
     @classmethod
     def of(cls, curve: LeftOutCurve, recipes: Recipes, scaled: bool) -> "Correction":
         """The correction for the first of some recipes, which was chosen among all of them."""
-        problem, weights = curve.spectrum.problem, curve.spectrum.weights
+        problem, weights = curve.spectrum.problem, curve.spectrum.problem.row_weights
         n, outputs, everything = problem.n, problem.outputs or 1, np.arange(problem.n)
         most = int(_NUMBERS / (n * outputs * (1 + 2 * len(curve.nodes))))
         count = max(1, min(len(recipes.steps), _RECIPES, most))

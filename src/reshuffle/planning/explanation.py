@@ -36,8 +36,12 @@ _QUICK = 3e9
 """Operations that the spread of single runs may take exactly; it is drawn to some per cent beyond that."""
 _NEAR_MEAN = 1e-3
 """Deviations from the mean within which the saddlepoint approximation loses digits."""
+_STANDARD_ERRORS = 2.6
+"""In an error of confidence 99%. That of a covariance is of the whole matrix, and covers the trace amply."""
+_KNOWN = 1e-8
+"""Noise of a mean that is known: less is lost to rounding."""
 _FAR = 1e4
-"""Squared distance over its mean beyond which the probability is below 1e-2000."""
+"""Squared distance over its mean that is as good as infinite: for a known mean the probability is below 1e-2000."""
 _SPREADS: WeakKeyDictionary[Run, dict[float, tuple[Answer, FloatArray]]] = WeakKeyDictionary()
 """Spreads of the runs that were explained, by epoch."""
 _MANY, _CONVERGED = 100.0, 1e-8
@@ -49,8 +53,9 @@ class SpreadTest:
     """The distance of a fit from the mean iterate, compared with that of single runs.
 
     With l_i the eigenvalues of X C X' / n, C the covariance of single runs over their orders, the squared distance
-    of a run is sum_i l_i z_i^2 with mean sum_i l_i, and the probability is that of normal z_i. In short it is about
-    the multiple g chi^2_h of the same mean and variance: g = sum l_i^2 / sum l_i, h = (sum l_i)^2 / sum l_i^2.
+    of a run is sum_i l_i z_i^2 with mean sum_i l_i, and the probability is that of normal z_i and of a mean that is
+    as uncertain as `expected.error` says. In short it is about g chi^2_h of the same mean and variance,
+    g = sum l_i^2 / sum l_i and h = (sum l_i)^2 / sum l_i^2.
 
     Attributes
     ----------
@@ -110,36 +115,41 @@ def _spread_test(run: Run, epochs: float, noise: FloatArray, fit: FloatArray) ->
         return SpreadTest(distance, expected, np.nan, np.nan, 1.0 if is_near or total > 0 else 0.0)
     scale = float(np.square(eigenvalues / total).sum()) * total
     freedom, chi_square = total / scale, distance**2 / scale
-    chance = 1.0 if is_near else _exceeded(eigenvalues / total, distance**2 / total)
+    # The mean is known as that of 1 / (2 unsure^2) squares of normal numbers would be.
+    unsure = float(expected.error / expected.value) / _STANDARD_ERRORS
+    chance = 1.0 if is_near else _exceeded(eigenvalues / total, distance**2 / total, 2 * unsure**2)
     return SpreadTest(distance, expected, chi_square, freedom, chance)
 
 
-def _exceeded(shares: FloatArray, size: float) -> float:
-    """P(sum_i l_i z_i^2 > size) for l_i that add up to one, within a few per cent however small it is.
+def _exceeded(shares: FloatArray, size: float, noise: float) -> float:
+    """P(sum_i l_i z_i^2 > size noise chi^2_(1 / noise)) for l_i that add up to one, within a few per cent.
 
-    The saddlepoint approximation of Lugannani and Rice: where K(t) = -sum log(1 - 2 t l_i) / 2 and K'(t) = size, it
-    is P(z > w + log(v / w) / w), w = sign(t) sqrt(2 (t size - K)), v = t sqrt(K''). The chi-square distribution of
-    the same mean and variance is too small far out: with it 1.3% of 7,200 trained runs had a probability below 1%.
+    That is P(sum_i a_i chi^2_(k_i) > 0), by the saddlepoint approximation of Lugannani and Rice: where
+    K(t) = -sum k_i log(1 - 2 t a_i) / 2 and K'(t) = 0, it is P(z > w + log(v / w) / w), w = sign(t) sqrt(-2 K),
+    v = t sqrt(K''). The chi-square distribution of the same mean and variance is too small far out: with it 1.3% of
+    7,200 trained runs had a probability below 1%.
     """
-    if not 0 < size < _FAR:
-        return 1.0 if size <= 0 else 0.0
-    shares = shares[shares > _ROUNDING]
+    if size <= 0:
+        return 1.0
+    shares, size, noise = shares[shares > _ROUNDING], min(size, _FAR), float(np.clip(noise, _KNOWN, 1.0))
+    multiples, degrees = np.append(shares, -size * noise), np.append(np.ones(len(shares)), 1 / noise)
 
     def slope(t: float) -> float:
-        return float((shares / (1 - 2 * t * shares)).sum()) - size
+        return float(degrees @ (multiples / (1 - 2 * t * multiples)))
 
-    # K' is below n / (2 |t|) on the left, and beyond the size where its largest term is.
-    left, right = -len(shares) / (2 * size), (1 - shares.max() / (size + 1)) / (2 * shares.max())
+    # Left of the root the terms of the shares are below n / (2 |t|), right of it the largest is beyond the size.
+    left = -1 / (2 * size * (1 / len(shares) + noise))
+    right = (1 - shares.max() / (size + 1)) / (2 * shares.max())
     from scipy.optimize import brentq
 
     t = float(brentq(slope, left, right, xtol=1e-14))
-    logarithms, squares = np.log1p(-2 * t * shares), np.square(shares / (1 - 2 * t * shares))
-    w = math.copysign(math.sqrt(max(2 * t * size + float(logarithms.sum()), 0.0)), t)
+    variance = 2 * float(degrees @ np.square(multiples / (1 - 2 * t * multiples)))
+    w = math.copysign(math.sqrt(max(float(degrees @ np.log1p(-2 * t * multiples)), 0.0)), t)
     if abs(w) < _NEAR_MEAN:
         # The limit of what follows at the mean.
-        skewness = 8 * float((shares**3).sum()) / (2 * float(squares.sum())) ** 1.5
+        skewness = 8 * float(degrees @ multiples**3) / variance**1.5
         return float(0.5 - skewness / (6 * math.sqrt(2 * math.pi)))
-    v = t * math.sqrt(2 * float(squares.sum()))
+    v = t * math.sqrt(variance)
     return float(scipy.special.ndtr(-w - math.log(v / w) / w))
 
 

@@ -107,11 +107,6 @@ class RowSpectrum:
         return np.asarray(self.vectors.T @ inside * (problem.row_space.scale / problem.n))
 
     @cached_property
-    def weights(self) -> FloatArray:
-        """Weights of the rows in means over them, (n,): rows that are weighted already are divided by these."""
-        return self.problem.row_weights
-
-    @cached_property
     def enlarged(self) -> FloatArray:
         """a_i (n,): by how much a row is farther from the mean of the others than from that of all."""
         return self.problem.centring_factors if self.centred else np.ones(self.problem.n)
@@ -207,7 +202,7 @@ class LeftOutCurve:
         for parts in track(self.pieces(), None, "leaving out rows, part"):
             flat = parts.reshape(-1, width)
             total += flat.T @ flat
-        return np.asarray(total / (self.spectrum.weights.sum() * (problem.outputs or 1)))
+        return np.asarray(total / (self.spectrum.problem.row_weights.sum() * (problem.outputs or 1)))
 
     def mean_squares(self, step: float, visits: FloatArray, penalty: float = 0.0) -> FloatArray:
         """The mean of e_i^2 over rows and outputs after each number of visits, (k,)."""
@@ -262,7 +257,7 @@ class SpreadEstimate:
             residual = self._mean_square(decay_rate, between, penalty).mean(axis=0)
             variance = (1 - lost) * variance + added * residual[:, np.newaxis] * sums
             found[:, number], begin = variance @ values, end
-        return np.asarray(found * (n / self.spectrum.weights.sum()))
+        return np.asarray(found * (n / self.spectrum.problem.row_weights.sum()))
 
     def _mean_square(self, decay_rate: FloatArray, visits: FloatArray, penalty: float) -> FloatArray:
         """Mean squares (k, s) of the residuals on the training rows, over outputs on average."""
@@ -329,7 +324,7 @@ def ridge_left_out(spectrum: RowSpectrum, penalties: FloatArray) -> tuple[FloatA
     problem, found = spectrum.problem, []
     # Of rows that are read in chunks the squares of groups are added up.
     groups = problem.n if problem.stream is None else min(problem.n, GROUPS)
-    weights = np.bincount(np.arange(problem.n) % groups, spectrum.weights).astype(np.float64)
+    weights = np.bincount(np.arange(problem.n) % groups, problem.row_weights).astype(np.float64)
     at_once = max(1, _SQUARES // groups)
     parts = np.split(penalties, np.arange(at_once, len(penalties), at_once))
     for some in track(parts, len(parts), "ridge regression"):

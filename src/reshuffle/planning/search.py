@@ -205,7 +205,11 @@ class Search:
         """
         around = np.geomspace(max(1, recipe.epochs / 2), min(2 * recipe.epochs, self.epochs[-1]), 9)
         near = np.unique(around.round() if epochs is None else np.asarray(epochs, dtype=np.float64))
-        run, (step, visits), penalty = self.run(recipe), self._steps_of(recipe), recipe.penalty
+        run = descend(self.spectrum.problem, **recipe.arguments)
+        if not recipe.momentum:
+            # Below the safe step: nobody needs to draw orders to find out.
+            run.divergence = None
+        (step, visits), penalty = self._steps_of(recipe), recipe.penalty
         # With momentum a run is less alike to the mean step: more rows tell the quotient.
         count = min(self.n, _ROWS_WITH_MOMENTUM if recipe.momentum else _ROWS)
         rows = np.unique(np.linspace(0, self.n - 1, count).round().astype(np.intp))
@@ -216,7 +220,7 @@ class Search:
                 answer = run.leave_one_out(near, rows=rows)
                 ratios, off = self._quotients(answer, step, visits * near, penalty)
                 squares = ratios * self.curve.mean_squares(step, visits * near, penalty)
-                spreads, of_spreads = self._spreads(run, near, self._spread(recipe, near), squares)
+                spreads, of_spreads = self._spreads(run, recipe, near, squares)
         except REFUSALS as refusal:
             return replace(self.with_error(recipe), method=f"{_SCREENED}; {refusal}", is_verified=True)
         best = _first(squares + spreads)
@@ -232,22 +236,15 @@ class Search:
         )
         return self.with_error(found)
 
-    def run(self, recipe: PlannedRecipe) -> Run:
-        """The run of a recipe on the standardized rows."""
-        return descend(self.spectrum.problem, **recipe.arguments)
-
-    def _spread(self, recipe: PlannedRecipe, epochs: FloatArray) -> FloatArray:
-        """Estimate of what random orders add to a recipe at epochs (k,), ascending."""
-        step, _ = self._steps_of(recipe)
-        if not self.of_run:
-            return np.zeros(len(epochs))
-        return np.asarray(self.estimate.along(recipe.scheme, np.array([step]), epochs, recipe.penalty)[0])
-
     def _spreads(
-        self, run: Run, epochs: FloatArray, estimate: FloatArray, means: FloatArray
+        self, run: Run, recipe: PlannedRecipe, epochs: FloatArray, means: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Spread (k,) that random orders add to mean squares, and its error."""
-        if not self.of_run or (estimate <= _VISIBLE * means).all():
+        """Spread (k,) that random orders add to mean squares at ascending epochs, and its error."""
+        if not self.of_run:
+            return np.zeros(len(epochs)), np.zeros(len(epochs))
+        step, _ = self._steps_of(recipe)
+        estimate = self.estimate.along(recipe.scheme, np.array([step]), epochs, recipe.penalty)[0]
+        if (estimate <= _VISIBLE * means).all():
             return estimate, estimate
         found, error, _ = single_runs.spread(run, epochs)
         return found.reshape(len(epochs), -1).mean(axis=1), error.reshape(len(epochs), -1).mean(axis=1)
@@ -255,7 +252,7 @@ class Search:
     def with_error(self, recipe: PlannedRecipe) -> PlannedRecipe:
         """A recipe with the standard error of its mean square, as the mean step has it."""
         squares = np.square(self.residuals(recipe)).mean(axis=1)
-        return replace(recipe, standard_error=float(averaged(squares, self.spectrum.weights)[1]))
+        return replace(recipe, standard_error=float(averaged(squares, self.spectrum.problem.row_weights)[1]))
 
     def residuals(self, recipe: PlannedRecipe) -> FloatArray:
         """Left-out residuals (n, t) of a recipe as the mean step has them, times the roots of weights."""
@@ -275,7 +272,7 @@ class Search:
         """
         given = replace(self.curve, spectrum=replace(self.spectrum, centred=False))
         ours = np.square(given.residuals(step, visits, penalty, answer.rows)).mean(axis=2)
-        total = self.spectrum.weights[answer.rows].sum()
+        total = self.spectrum.problem.row_weights[answer.rows].sum()
         means, errors = (
             part.reshape(len(visits), -1).mean(axis=1) for part in (answer.mean_square, answer.error)
         )

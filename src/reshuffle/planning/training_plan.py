@@ -3,6 +3,8 @@
 import math
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from types import SimpleNamespace
@@ -461,48 +463,41 @@ class Plan(Displayed):
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """Remarks on guarantee and threshold, edges of the grid, columns that determine y, and y of classes."""
-        return (
-            self._on_the_step(), *self._on_edges(), *self._on_leaks(), *self._on_classes(),
-            *self._on_rare_columns(), *self._on_uncertainty(),
+        subjects = (
+            self._on_the_step, self._on_edges, self._on_leaks, self._on_classes, self._on_rare_columns,
+            self._on_uncertainty,
         )  # fmt: skip
+        return tuple(note for subject in subjects for note in subject())
 
-    def _on_uncertainty(self) -> list[str]:
-        n, (low, high), best, found = self.problem.n, self.interval, self.best, []
+    def _on_uncertainty(self) -> Iterator[str]:
+        n, (low, high), best, heavy = self.problem.n, self.interval, self.best, self.correction.kurtosis
         if n < _FEW:
-            found.append(
-                f"{n} rows tell little: a test error between {significant(low, 2)} and {significant(high, 2)} is "
-                "all that can be said"
-            )
-        if self.correction.kurtosis > _HEAVY:
-            found.append(
-                f"residuals have heavy tails (kurtosis {significant(self.correction.kurtosis, 2)}): a few rows "
-                "make most of the mean square; half of the rows are predicted to within "
-                f"{significant(self.median_absolute_error, 3)}"
-            )
+            between = f"between {significant(low, 2)} and {significant(high, 2)}"
+            yield f"{n} rows tell little: a test error {between} is all that can be said"
+        if heavy > _HEAVY:
+            half = f"half of the rows are predicted to within {significant(self.median_absolute_error, 3)}"
+            few = f"residuals have heavy tails (kurtosis {significant(heavy, 2)}): a few rows"
+            yield f"{few} make most of the mean square; {half}"
         visits = best.scheme.steps(n) * best.epochs * (self.problem.outputs or 1)
         if best.spread and visits <= _SIMULATED and self.problem.stream is None:
             deviation, runs = self.single_run_deviation / best.test_error, self.runs_to_compare()
-            found.append(
-                f"single runs vary by {significant(100 * deviation, 2)}% of the test error: to see that a "
-                f"recipe is 1% better takes {runs} run{'s' * (runs > 1)} of each"
-            )
-        return found
+            vary = f"single runs vary by {significant(100 * deviation, 2)}% of the test error"
+            yield f"{vary}: to see that a recipe is 1% better takes {runs} run{'s' * (runs > 1)} of each"
 
-    def _on_the_step(self) -> str:
+    def _on_the_step(self) -> Iterator[str]:
         best, problem = self.best, self.problem
         share, safe = significant(best.share, 3), significant(self.safe_step, 3)
         words = f"the step is {share} times {safe}, below which convergence is guaranteed"
+        more = "; larger ones may converge, too"
         if best.scheme.steps(problem.n) == 1 and not best.momentum:
-            return f"{words} and above which training diverges"
-        if problem.n * problem.rank**2 <= _QUICK:
-            try:
+            more = " and above which training diverges"
+        elif problem.n * problem.rank**2 <= _QUICK:
+            with suppress(*REFUSALS):
                 threshold = self.critical_step
-                return f"{words}; single runs converge up to {plus_minus(threshold, threshold.error)}"
-            except REFUSALS:
-                pass
-        return f"{words}; larger ones may converge, too"
+                more = f"; single runs converge up to {plus_minus(threshold, threshold.error)}"
+        yield words + more
 
-    def _on_edges(self) -> list[str]:
+    def _on_edges(self) -> Iterator[str]:
         """Numbers of the best recipe at an end of the grid towards which the test error still falls."""
         totals, best, found = self.mean_squares + self.spreads, self.best, []
         # There is nothing beyond no weight decay, and all rows at once.
@@ -517,9 +512,9 @@ class Plan(Displayed):
                 found.append(f"{name} is the largest")
         if best.epochs >= self.epochs[-1]:
             found.append("training is the longest")
-        return [f"the {what} that was compared: a wider grid may be better" for what in found]
+        yield from (f"the {what} that was compared: a wider grid may be better" for what in found)
 
-    def _on_leaks(self) -> list[str]:
+    def _on_leaks(self) -> Iterator[str]:
         # Rows that represent others have the same products of columns.
         X, y = self.problem.compressed.X, self.problem.compressed.y
         sizes = np.outer(np.square(X).sum(axis=0), np.square(y).sum(axis=0))
@@ -527,31 +522,25 @@ class Plan(Displayed):
         columns = np.flatnonzero(alike >= 1 - _DETERMINED).tolist()
         if columns:
             singular = "s" * (len(columns) == 1)
-            return [f"{self._named(columns)} alone determine{singular} y: check for a leak"]
-        if self.least_squares.mean_square < _DETERMINED * np.square(y).sum() / self.problem.n / y.shape[1]:
-            return [
-                "the columns of X determine y almost exactly: check that none of them was computed from it"
-            ]
-        return []
+            yield f"{self._named(columns)} alone determine{singular} y: check for a leak"
+        elif self.least_squares.mean_square < _DETERMINED * np.square(y).sum() / self.problem.n / y.shape[1]:
+            yield "the columns of X determine y almost exactly: check that none of them was computed from it"
 
-    def _on_rare_columns(self) -> list[str]:
+    def _on_rare_columns(self) -> Iterator[str]:
         """Scaled columns that are constant but for a few rows: new rows that differ there are far away."""
         problem = self.problem
         if not self.scales or problem.is_weighted or problem.stream is not None:
-            return []
+            return
         X, n = problem.X, problem.n
         # A column of unit variance that differs in k rows has an entry of size sqrt(n / k - 1) at least.
         least = max(_FAR, 0.9 * math.sqrt(max(n / _RARE - 1, 0)))
         suspects = np.flatnonzero(np.abs(X).max(axis=0) >= least)
         counts = (np.abs(X[:, suspects] - np.median(X[:, suspects], axis=0)) > _DETERMINED).sum(axis=0)
         columns = suspects[counts <= _RARE].tolist()
-        if not columns:
-            return []
-        differ = f"{self._named(columns)} differ{'s' * (len(columns) == 1)}"
-        return [
-            f"{differ} from the usual value in at most {_RARE} rows: new rows that differ there may have errors "
-            "far above the test error; leave out what is so rare"
-        ]
+        if columns:
+            differ = f"{self._named(columns)} differ{'s' * (len(columns) == 1)}"
+            far = "new rows that differ there may have errors far above the test error; leave out what is so rare"
+            yield f"{differ} from the usual value in at most {_RARE} rows: {far}"
 
     def _named(self, columns: list[int]) -> str:
         """Columns of X by their names, or by their places; the first few of many."""
@@ -560,27 +549,21 @@ class Plan(Displayed):
         some = ", ".join(shown)
         return some if self.names else f"column{'s' * (len(columns) > 1)} {some} of X (counted from 0)"
 
-    def _on_classes(self) -> list[str]:
+    def _on_classes(self) -> Iterator[str]:
+        share = "plan.accuracy is the share of new rows that a single run should classify correctly"
+        problem = self.problem
         if self.classes is not None:
             how = "-1 and 1" if len(self.classes) == 2 else "a column of 0 and 1 each"
-            return [
-                f"y has {len(self.classes)} classes, learned by squared loss as {how}: the test error is that of "
-                "these numbers; plan.accuracy is the share of new rows that a single run should classify correctly"
-            ]
-        problem = self.problem
-        if problem.outputs or problem.is_weighted or problem.stream is not None:
-            return []
-        y = problem.y + self.standardizer.response_mean
-        values = np.unique(np.round(y, 9))
-        if len(values) == 2:
-            low, high = (f"{value:g}" for value in values)
-            return [
-                f"y is {low} or {high}: for two classes predict the one that is nearer; the test error is a mean "
-                "square; plan.accuracy is the share of new rows that a single run should classify correctly"
-            ]
-        if 2 < len(values) <= min(_CLASSES, len(y) // 5) and (values == np.round(values)).all():
-            return [f"y has {len(values)} values, all whole: if they are classes, plan with classes=True"]
-        return []
+            learned = f"y has {len(self.classes)} classes, learned by squared loss as {how}"
+            yield f"{learned}: the test error is that of these numbers; {share}"
+        elif not (problem.outputs or problem.is_weighted or problem.stream is not None):
+            y = problem.y + self.standardizer.response_mean
+            values = np.unique(np.round(y, 9))
+            if len(values) == 2:
+                two = f"y is {values[0]:g} or {values[1]:g}: for two classes predict the one that is nearer"
+                yield f"{two}; the test error is a mean square; {share}"
+            elif 2 < len(values) <= min(_CLASSES, len(y) // 5) and (values == np.round(values)).all():
+                yield f"y has {len(values)} values, all whole: if they are classes, plan with classes=True"
 
     def table(self, *, at_chosen_epoch: bool = False) -> Table:
         """Cost of wrong steps and batch sizes: by how many per cent their test error is above the least.

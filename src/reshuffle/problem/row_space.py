@@ -26,8 +26,6 @@ from reshuffle._linalg import few_threads, norms, thin_qr
 from reshuffle.errors import ArgumentError, UnsupportedError
 
 _EPS = float(np.finfo(np.float64).eps)
-_UNREACHED = 1e-12
-"""Share of a unit vector in a parameter, relative to the size of its column, that is mere rounding."""
 _PANEL = 32
 """Columns that LAPACK works on at a time."""
 _FEW_ROWS = 256
@@ -206,13 +204,6 @@ class RowSpace:
         """V Q c, for a vector (r,) or the columns of (r, m)."""
         inside = coordinates if self.rotation is None else self.rotation @ coordinates
         return inside if self.basis is None else self.basis @ inside
-
-    def reach(self, directions: FloatArray, sizes: FloatArray) -> BoolArray:
-        """Mask (p, m) of the parameters that directions (r, m) move beyond rounding, by the sizes of columns."""
-        # What drives a parameter is in its column: if that is small so is the share, and zero stays where it is.
-        shares = np.maximum(_UNREACHED * (sizes / (sizes.max() or 1.0)), 4 * _EPS * self.dimension)
-        shares[sizes == 0] = np.inf
-        return np.asarray(np.abs(self.lift(directions)) > shares[:, np.newaxis])
 
     def outside(self, vector: FloatArray) -> FloatArray:
         """(I - V V') v, the part that X does not see."""

@@ -106,8 +106,7 @@ class ParameterCovariance:
         roots = vectors * np.sqrt(np.maximum(values, 0.0))[..., np.newaxis, :]
         shape = (*self.epochs.shape, self._space.p, self._space.dimension)
         lifted = np.array([self._space.lift(root) for root in self._flat(roots)]).reshape(shape)
-        grown = self._grows[..., np.newaxis, np.newaxis] & self._reached[:, np.newaxis]
-        return np.where(grown, np.inf, lifted)
+        return np.where(self._grows[..., np.newaxis, np.newaxis], np.inf, lifted)
 
     @property
     @per_output
@@ -115,8 +114,7 @@ class ParameterCovariance:
         """The covariance itself, epochs.shape + (p, p): meant for moderate p."""
         space, shape = self._space, (*self.epochs.shape, self._space.p, self._space.p)
         made = [space.lift(space.lift(one).T) for one in self._flat(self._finite)]
-        grown = self._grows[..., np.newaxis, np.newaxis] & np.logical_and.outer(self._reached, self._reached)
-        return np.where(grown, np.inf, np.array(made).reshape(shape))
+        return np.where(self._grows[..., np.newaxis, np.newaxis], np.inf, np.array(made).reshape(shape))
 
     @property
     @per_output
@@ -128,19 +126,17 @@ class ParameterCovariance:
     @per_output
     def standard_deviations(self) -> FloatArray:
         """The standard deviation of each parameter, epochs.shape + (p,)."""
-        identity = self._space.coordinates(np.eye(self._space.p)) if self._space.p <= _MANY else None
-        if identity is None:
-            return norms(self.factor)
-        return self._deviations(identity, self._reached)
+        return self.deviation(np.eye(self._space.p)) if self._space.p <= _MANY else norms(self.factor)
 
     @per_output
     def deviation(self, X_new: ArrayLike) -> FloatArray:
         """The standard deviations of what single runs say of new rows X_new (m, p), epochs.shape + (m,)."""
-        rows = checked_new_rows(X_new, self.problem)
-        seen = self._space.coordinates(rows.T)
-        return self._deviations(seen, norms(seen.T) > _UNSEEN * norms(rows))
+        seen = self._space.coordinates(checked_new_rows(X_new, self.problem).T)
+        squares = np.einsum("...ij,im,jm->...m", self._finite, seen, seen, optimize=True)
+        return np.where(self._grows[..., np.newaxis], np.inf, np.sqrt(np.maximum(squares, 0.0)))
 
     @per_output
+    @np.errstate(divide="ignore", over="ignore", invalid="ignore")
     def deviation_error(self, X_new: ArrayLike) -> FloatArray:
         """The error of `deviation(X_new)`, epochs.shape + (m,), in the sense of `error_kind`."""
         rows = checked_new_rows(X_new, self.problem)
@@ -149,40 +145,24 @@ class ParameterCovariance:
         if draws is None:
             # To first order, and never by more than the root of what the matrix is off by.
             off = self.error[..., np.newaxis] * np.square(norms(rows))
-            with np.errstate(divide="ignore", invalid="ignore"):
-                return np.where(off == 0, 0.0, np.minimum(off / (2 * found), np.sqrt(off)))
+            return np.where(off == 0, 0.0, np.minimum(off / (2 * found), np.sqrt(off)))
         seen = self._space.coordinates(rows.T)
         if draws.ndim == 4:
             squares = np.einsum("kgij,im,jm->gkm", draws, seen, seen, optimize=True)[:, self._back]
             off = jackknife(np.square(found), squares.reshape(-1, *found.shape))
-            with np.errstate(divide="ignore", invalid="ignore"):
-                return np.where(off == 0, 0.0, off / (2 * found))
-        along = np.square(draws @ seen)
-        pairs = (along[:, 0::2] + along[:, 1::2]) / 2
-        count = pairs.shape[1]
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        else:
+            along = np.square(draws @ seen)
+            pairs = (along[:, 0::2] + along[:, 1::2]) / 2
+            count = pairs.shape[1]
             squares = pairs.std(axis=1, ddof=1) / np.sqrt(count)
             off = quantile(count) * squares[self._back].reshape(found.shape)
-            return np.where(np.isinf(found), np.inf, np.where(off == 0, 0.0, off / (2 * found)))
-
-    def _deviations(self, seen: FloatArray, reached: BoolArray) -> FloatArray:
-        """Sqrt(w'C w) for the columns w of (r, m), inf where C grows and w has a part in it."""
-        squares = np.einsum("...ij,im,jm->...m", self._finite, seen, seen, optimize=True)
-        found = np.sqrt(np.maximum(squares, 0.0))
-        return np.where(self._grows[..., np.newaxis] & reached, np.inf, found)
-
-    @cached_property
-    def _reached(self) -> BoolArray:
-        """True for the parameters (p,) that the row space has a part in."""
-        sizes = self.problem.compressed.column_sizes
-        return np.asarray(self._space.reach(np.eye(self._space.dimension), sizes).any(axis=1))
+        return np.where(np.isinf(found), np.inf, np.where(off == 0, 0.0, off / (2 * found)))
 
     def _flat(self, matrices: FloatArray) -> FloatArray:
         # No -1 in the shape: of features that are all zero there are no coordinates to divide by.
         return matrices.reshape(self.epochs.size, *matrices.shape[-2:])
 
 
-_UNSEEN = 1e-12
 _MANY = 1000
 """Parameters up to which an identity matrix of them is no burden."""
 
@@ -260,9 +240,8 @@ def _followed(run: AffineTrajectory, when: FloatArray) -> _Covariances:
         snapshots = expected_risk.moments_along(run.stages, inputs, start, when, centred=True)
         followed = [(snapshot.matrix, snapshot.error) for snapshot in snapshots]
     found, shares = np.array([one for one, _ in followed]), np.array([share for _, share in followed])
-    with np.errstate(over="ignore", invalid="ignore"):
-        # That something grows without bound is known for sure.
-        errors = np.where(shares == 0, 0.0, shares * norms(found.reshape(len(found), -1)))
+    # That something grows without bound is known for sure.
+    errors = np.where(shares == 0, 0.0, shares * norms(found.reshape(len(found), -1)))
     return _Covariances(found, errors, "estimate" if errors.any() else "exact")
 
 
@@ -309,24 +288,23 @@ def _of_maps(run: AffineTrajectory, when: FloatArray, orders: int) -> _Covarianc
 
 def _of_draws(states: FloatArray, sampled: bool) -> _Covariances:
     """The covariance of equally likely states (times, draws, r): all there are, or a sample in pairs."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        apart = states - states.mean(axis=1, keepdims=True)
-        count = states.shape[1]
-        found = apart.swapaxes(1, 2) @ apart / count
-        if not sampled:
-            return _Covariances(found, np.zeros(len(states)))
-        pairs, others = (apart[:, 0::2] + apart[:, 1::2]) / 2, count / 2 - 1
-        # What the mean of the draws is off by is missing in their squares.
-        found += pairs.swapaxes(1, 2) @ pairs / (count / 2 * others)
-        # Fourth powers leave the range of numbers where squares do not.
-        largest = np.abs(apart).max(axis=(1, 2), initial=0.0)
-        largest = np.where(np.isfinite(largest) & (largest > 0), largest, 1.0)
-        unit = apart / largest[:, np.newaxis, np.newaxis]
-        squares = np.square(unit).sum(axis=2)
-        products = np.square((unit[:, 0::2] * unit[:, 1::2]).sum(axis=2))
-        sizes = (np.square(squares[:, 0::2]) + np.square(squares[:, 1::2]) + 2 * products) / 4
-        variance = sizes.mean(axis=1) - np.square(norms(found.reshape(len(found), -1)) / largest / largest)
-        errors = quantile(count // 2) * np.sqrt(np.maximum(variance, 0.0) / others) * largest * largest
-        # That correction is as uncertain as it is large: of two equally likely states nothing else is.
-        errors += quantile(count // 2) * np.trace(found, axis1=1, axis2=2) / count
+    apart = states - states.mean(axis=1, keepdims=True)
+    count = states.shape[1]
+    found = apart.swapaxes(1, 2) @ apart / count
+    if not sampled:
+        return _Covariances(found, np.zeros(len(states)))
+    pairs, others = (apart[:, 0::2] + apart[:, 1::2]) / 2, count / 2 - 1
+    # What the mean of the draws is off by is missing in their squares.
+    found += pairs.swapaxes(1, 2) @ pairs / (count / 2 * others)
+    # Fourth powers leave the range of numbers where squares do not.
+    largest = np.abs(apart).max(axis=(1, 2), initial=0.0)
+    largest = np.where(np.isfinite(largest) & (largest > 0), largest, 1.0)
+    unit = apart / largest[:, np.newaxis, np.newaxis]
+    squares = np.square(unit).sum(axis=2)
+    products = np.square((unit[:, 0::2] * unit[:, 1::2]).sum(axis=2))
+    sizes = (np.square(squares[:, 0::2]) + np.square(squares[:, 1::2]) + 2 * products) / 4
+    variance = sizes.mean(axis=1) - np.square(norms(found.reshape(len(found), -1)) / largest / largest)
+    errors = quantile(count // 2) * np.sqrt(np.maximum(variance, 0.0) / others) * largest * largest
+    # That correction is as uncertain as it is large: of two equally likely states nothing else is.
+    errors += quantile(count // 2) * np.trace(found, axis1=1, axis2=2) / count
     return _Covariances(found, errors, CONFIDENCE, apart)

@@ -21,7 +21,7 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._budget import AT_ONCE, require_affordable
 from reshuffle._display import Displayed
-from reshuffle._linalg import eigenvalue, few_threads
+from reshuffle._linalg import eigenvalue, few_threads, overflow_is_inf
 from reshuffle._progress import track
 from reshuffle._uncertainty import (
     CONFIDENCE,
@@ -139,6 +139,7 @@ class CriticalStep(Displayed, float):
 
 
 @_arrays.with_known_keywords
+@overflow_is_inf
 def critical_step(
     problem: LeastSquares,
     scheme: Scheme,
@@ -359,9 +360,8 @@ def _rate_of(visits: Visits, kernels: FloatArray, is_symmetric: bool) -> Rate:
     A slow mode that is known well hides a fast one that is not, and may be beyond one: where modes are real the
     error of each counts.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        losses = scaled_losses(visits.left, visits.right, kernels)
-        mean = losses.mean(axis=0)
+    losses = scaled_losses(visits.left, visits.right, kernels)
+    mean = losses.mean(axis=0)
     if not np.isfinite(mean).all():
         return UNSTABLE
     if is_symmetric:
@@ -398,9 +398,8 @@ def _drawn_square(at_rest: AffineTrajectory) -> RateAt:
         scales, nothing = np.outer(roots, roots), np.zeros((MOST_GROUPS, 0))
 
         def centred(rounds: int, pairs: int) -> CentredMaps | None:
-            with np.errstate(over="ignore", invalid="ignore"):
-                mean = orders.kernels(rounds).mean(axis=0)
-                maps = scales * (mean - orders.single(pairs))
+            mean = orders.kernels(rounds).mean(axis=0)
+            maps = scales * (mean - orders.single(pairs))
             if not (run.converges_outside and np.isfinite(maps).all()):
                 return None
             loss, side_by_side = scales * mean, np.ascontiguousarray(maps.swapaxes(1, 2))
@@ -428,6 +427,7 @@ def _drawn_square(at_rest: AffineTrajectory) -> RateAt:
     return rate
 
 
+@overflow_is_inf
 def screened_rate(
     problem: LeastSquares, scheme: Scheme, made: Recipe, operations: float = AT_ONCE
 ) -> Rate | None:

@@ -176,29 +176,27 @@ class _Question:
 
     def followed(self) -> _Found:
         """Visit by visit, by the recursion over all orders."""
-        run, modes, when, readout = self.run, self.modes, self.when, self.run.readout
+        run, modes, when, form = self.run, self.modes, self.when, self.run.form
         if modes is not None and run.recipe.is_constant and climbs(run.scheme) and run.visited is run.problem:
             # The symmetric mean is known already.
             run.timeline.learn(mean_of(modes.epoch, run, run.timeline.visits(0)))
-        (mean, _), totals = self.mean_risk(), None
+        (mean, _), totals, scale = self.mean_risk(), None, run.space.scale
         spread, errors = np.zeros(len(when)), np.zeros(len(when))
         if run.recipe.average is not None:
             followed = AveragedMoments(run.timeline, self.inputs, self.start).covariances(when)
             for number, (covariance, share) in enumerate(followed):
                 # Rounding may leave a covariance of nothing just below zero.
-                spread[number] = max(readout.inside(covariance), 0.0)
+                spread[number] = max(form.inside(covariance / scale / scale), 0.0)
                 errors[number] = share * spread[number] if share else 0.0
         else:
             totals, snapshots = np.zeros(len(when)), moments_along(run.stages, self.inputs, self.start, when)
             for number, (snapshot, decay) in enumerate(zip(snapshots, run.outside_decay(when), strict=True)):
-                inside = totals[number] = readout.inside(snapshot.matrix)
+                matrix, mean_error = snapshot.matrix / scale / scale, snapshot.mean / scale
+                inside = totals[number] = form.inside(matrix)
                 errors[number] = snapshot.error * inside if snapshot.error else 0.0
                 if np.isfinite(inside):
-                    cross, outside = (
-                        readout.between(snapshot.mean, float(decay)),
-                        readout.outside(float(decay)),
-                    )
-                    rounding = _ROUNDING * (readout.size(snapshot.matrix) + abs(cross) + outside)
+                    cross, outside = float(form.between(mean_error, float(decay))), form.outside(float(decay))
+                    rounding = _ROUNDING * (form.size(matrix) + abs(cross) + outside)
                     totals[number] = max(total := inside + cross + outside, 0.0)
                     if total < -rounding:
                         raise ArithmeticError(
@@ -213,17 +211,17 @@ class _Question:
 
     def of_orders(self) -> _Found:
         """Over orders that are drawn once, along each of which nothing is random but the noise."""
-        run, inputs, readout, rank = self.run, self.inputs, self.run.readout, self.run.space.dimension
+        run, inputs, form, space = self.run, self.inputs, self.run.form, self.run.space
         given = None if inputs.given is None else np.concatenate([[1.0], inputs.given])[:, np.newaxis]
         outside_decay, mean = run.outside_decay(self.when), np.zeros(len(self.when))
         risks = np.zeros((run.timeline.count, len(self.when)))
 
         def risk(states: FloatArray, number: int) -> FloatArray:
-            parts = readout.parts(states, float(outside_decay[number]), inputs.noise)
+            parts = form.of_states(states / space.scale, float(outside_decay[number]), inputs.noise)
             return Risk(self.when, *parts).total
 
         def watch(place: slice, number: int, states: FloatArray) -> None:
-            risks[place, number] = risk(states[:, :rank], number)
+            risks[place, number] = risk(states[:, : space.dimension], number)
 
         for number, state in enumerate(run.means(self.start[:, np.newaxis], self.when, given, watch)):
             mean[number] = risk(state[np.newaxis], number)[0]
@@ -237,13 +235,13 @@ class _Question:
         run, d, rank, scale = self.run, self.run.dimension, self.run.space.dimension, self.run.space.scale
         mean, mean_error = self.mean_risk()
         weights, start = np.zeros((d, d)), np.zeros(d)
-        weights[:rank, :rank], start[:rank] = run.readout.gram / scale / scale, self.start
+        gram = run.form.gram if run.form.gram.ndim == 2 else np.diag(run.form.gram)
+        weights[:rank, :rank], start[:rank] = gram / scale / scale, self.start
         draws = centred_draws(run, self.modes, self.inputs)
         spread, errors = draws.spread(weights, start, self.when, run.accuracy.budget)
         # An error of the decay rates is as large a share of the spread as of the time for which it lasts.
         share = 0.0 if self.modes is None else self.modes.epoch.error
-        with np.errstate(invalid="ignore"):
-            errors = np.where(np.isfinite(mean), np.hypot(errors + share * spread, mean_error), np.inf)
+        errors = np.where(np.isfinite(mean), np.hypot(errors + share * spread, mean_error), np.inf)
         return self._estimated(mean, spread, errors)
 
     def simulated(self) -> _Found:
@@ -353,8 +351,7 @@ def _along(
                 if ended:
                     break
                 made = recursion if constant else epoch_moments(timeline, inputs, passed)
-                with np.errstate(over="ignore", invalid="ignore"):
-                    before, current = current, current + made.change(current, centred)
+                before, current = current, current + made.change(current, centred)
                 is_finite = bool(np.isfinite(current).all())
                 ended = not is_finite or (constant and is_stationary(current, before))
             done = int(epoch)
@@ -375,8 +372,7 @@ def _along(
 
 def _difference(total: FloatArray, mean: FloatArray) -> FloatArray:
     """The spread: both are sums of the same size, so that their difference may round to just below zero."""
-    with np.errstate(invalid="ignore"):
-        return np.maximum(total - mean, 0.0)
+    return np.maximum(total - mean, 0.0)
 
 
 def affordable(run: AffineTrajectory, when: FloatArray) -> int:

@@ -140,10 +140,7 @@ def minimum_norm(problem: LeastSquares, start: FloatArray) -> FloatArray:
 def compare(problem: LeastSquares, start: FloatArray, limit: Limit) -> LimitComparison:
     """Compare a limit with the minimum-norm solution from the same start."""
     reference = minimum_norm(problem, start)
-    with np.errstate(invalid="ignore"):
-        difference = limit.parameters - reference
-    # Where both are beyond the range of numbers nothing is known of their difference.
-    difference = np.where(np.isnan(difference), np.inf, difference)
+    difference = limit.parameters - reference
     distances: Any = norms(columns(difference).T)
     return LimitComparison(
         regime="overparameterized" if problem.rank == problem.n else "underparameterized",
@@ -161,10 +158,7 @@ def excess_loss(problem: LeastSquares, start: FloatArray, parameters: FloatArray
     Not taken as that difference, which loses all digits once the two agree to half of them.
     """
     reference = minimum_norm(problem, start)
-    with np.errstate(invalid="ignore"):
-        apart = parameters - reference
-    squares = problem.reduction.squares(np.where(np.isnan(apart), np.inf, apart), axis)
-    return np.asarray(squares / (2 * problem.n))
+    return np.asarray(problem.reduction.squares(parameters - reference, axis) / (2 * problem.n))
 
 
 def spread_loss(problem: LeastSquares, covariance: ParameterCovariance) -> FloatArray:
@@ -172,8 +166,7 @@ def spread_loss(problem: LeastSquares, covariance: ParameterCovariance) -> Float
     # The reduced rows have the same sum of squares as all of X.
     space = problem.row_space
     rows = space.scale * space.lift(problem.reduction.rows.T).T
-    with np.errstate(over="ignore"):
-        squares = np.square(covariance.deviation(rows)).sum(axis=covariance.epochs.ndim)
+    squares = np.square(covariance.deviation(rows)).sum(axis=covariance.epochs.ndim)
     return np.asarray(squares / (2 * problem.n))
 
 

@@ -107,15 +107,18 @@ def mean_square_stability(run: AffineTrajectory, modes: ModesTrajectory | None =
     spreads = spreads and run.dimension > 0 and run.recipe.at(0).step != 0
     rounds = _affordable_rounds(timeline, budget) if spreads else 0
     mean = run.stability()
-    with np.errstate(over="ignore"):
-        square = float(np.square(mean.rate))
+    square = float(np.square(mean.rate))
     if not spreads:
         gain = 0.0 if mean.converges else np.inf
         return MeanSquareStability(mean.converges, square, (square, square), gain)
     rate, gained = _rate(timeline, rounds), Enclosure(np.inf, np.inf, np.inf)
     if mean.converges:
-        gained = _gain(timeline, rounds)
-    decided = _decided(gained, rate)
+        positive, dimension = _gained(timeline)
+        # A gain is compared with one: far below it few digits suffice.
+        gained = positive_radius(positive, dimension, unit=1.0, rounds=rounds)
+    # Gain and rate are on the same side of one: the bounds of either tell which.
+    decided = False if rate.lower > 1 else gained.is_below(1.0)
+    decided = rate.is_below(1.0) if decided is None else decided
     converges = mean.converges and (gained.estimate < 1 if decided is None else decided)
     # The mean knows of what a penalty does outside the row space, too.
     value, bounds = max(rate.estimate, square), (max(rate.lower, square), max(rate.upper, square))
@@ -185,14 +188,6 @@ def gain_beside_one(
     return value, matrix
 
 
-def _decided(gain: Enclosure, rate: Enclosure) -> bool | None:
-    """Side of one on which gain and rate are, the same for both, by the bounds of either; None if neither tells."""
-    if rate.lower > 1:
-        return False
-    of_gain = gain.is_below(1.0)
-    return rate.is_below(1.0) if of_gain is None else of_gain
-
-
 def _rate(timeline: Timeline, rounds: int) -> Enclosure:
     """The spectral radius of M -> E[A M A']."""
     change = congruence_change(timeline)
@@ -214,13 +209,6 @@ def _rate(timeline: Timeline, rounds: int) -> Enclosure:
 def _is_open(rate: Enclosure) -> bool:
     """True where bounds are so far apart that more rounds would improve them."""
     return rate.upper - rate.lower > _OPEN * rate.upper
-
-
-def _gain(timeline: Timeline, rounds: int) -> Enclosure:
-    """The spectral radius of (I - Abar . Abar')^-1 E."""
-    positive, dimension = _gained(timeline)
-    # A gain is compared with one: far below it few digits suffice.
-    return positive_radius(positive, dimension, unit=1.0, rounds=rounds)
 
 
 def _gained(timeline: Timeline) -> tuple[Map, int]:

@@ -16,7 +16,17 @@ import scipy.linalg
 from reshuffle import _arrays
 from reshuffle._arrays import BoolArray, FloatArray
 from reshuffle._display import Displayed
-from reshuffle._linalg import few_threads, moving_mean, norm, power_and_sum, row_norms, tail_mean
+from reshuffle._linalg import (
+    few_threads,
+    finite_or_inf,
+    moving_mean,
+    norm,
+    overflow_is_inf,
+    power_and_sum,
+    row_norms,
+    tail_mean,
+    times_finite,
+)
 from reshuffle._uncertainty import ERROR_KINDS, ErrorKind
 from reshuffle.epoch import epoch_map, select
 from reshuffle.epoch.averaging.lattice import climbs
@@ -24,13 +34,13 @@ from reshuffle.epoch.averaging.samples import repeated_step
 from reshuffle.epoch.epoch_map import MeanMap, Modes
 from reshuffle.epoch.select import Accuracy, Choice, Task, task
 from reshuffle.errors import RangeError
-from reshuffle.problem.least_squares import Covariance, LeastSquares
+from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.row_space import Blocks, RowSpace
 from reshuffle.recipe import Average
 from reshuffle.run import stopping
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability, stability
 from reshuffle.run.stopping import BestEpoch
-from reshuffle.run.trajectory import Risk, Trajectory
+from reshuffle.run.trajectory import Risk, RiskForm, Trajectory, quadratic
 from reshuffle.schemes.base import Scheme, Shuffle
 
 _CHUNK = 1 << 17
@@ -164,22 +174,22 @@ class Epoch:
         return math.sqrt(self.blocks.rows.size)
 
     @property
+    @overflow_is_inf
     def rates(self) -> FloatArray:
         """The factor (r,) of each mode per epoch: (1 - x)^repeats for a decay rate x."""
-        with np.errstate(over="ignore"):
-            return (1 - self.decay_rates) ** self.mean.repeats
+        return (1 - self.decay_rates) ** self.mean.repeats
 
     @cached_property
+    @overflow_is_inf
     def decay_rates(self) -> FloatArray:
         """The share x (r,) of each mode that one application takes away; an epoch is `mean.repeats` of them."""
-        with np.errstate(over="ignore"):
-            return self.mean.stride * self.modes.values
+        return self.mean.stride * self.modes.values
 
     @cached_property
+    @overflow_is_inf
     def input_map(self) -> FloatArray:
         """(r, rows): how the responses of the rows of the blocks enter each mode in one application."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            input_map = self._natural_stride * self.modes.input_map
+        input_map = self._natural_stride * self.modes.input_map
         if not np.isfinite(input_map).all():
             raise RangeError(
                 f"step is {self.step:g}, so large that a single epoch leaves the range of floating-point numbers; "
@@ -190,10 +200,9 @@ class Epoch:
 
     def entering(self, responses: FloatArray) -> FloatArray:
         """The responses (rows, t) as they enter each mode in one application, (r, t)."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            entered = self._natural_stride * self.modes.entering(responses)
-            # What leaves the range of numbers does so in the input map itself, which is refused, or is infinite.
-            return entered if np.isfinite(entered).all() else np.asarray(self.input_map @ responses)
+        entered = self._natural_stride * self.modes.entering(responses)
+        # What leaves the range of numbers does so in the input map itself, which is refused, or is infinite.
+        return entered if np.isfinite(entered).all() else np.asarray(self.input_map @ responses)
 
     @property
     def _natural_stride(self) -> float:
@@ -263,116 +272,6 @@ class Epoch:
     def _lift_matrix(self, inside: FloatArray) -> FloatArray:
         space = self.problem.row_space
         return space.lift(space.lift(inside).T)
-
-
-@dataclass(frozen=True, eq=False)
-class QuadraticForm:
-    """a -> (d a)' S (d a), with amplitudes d (r,) >= 0 and S positive semidefinite, or the identity if None.
-
-    Amplitudes are stored separately from S: their squares may overflow, unlike the products d a.
-    """
-
-    amplitude: FloatArray
-    matrix: FloatArray | None = None
-
-    @property
-    def sees(self) -> BoolArray:
-        """True for the entries of `a` that the form depends on."""
-        seen = self.amplitude > 0
-        return seen if self.matrix is None else seen & (np.diagonal(self.matrix) > 0)
-
-    def __call__(self, vectors: FloatArray) -> FloatArray:
-        """Evaluate at each vector of (..., r); infinite entries give inf unless the form does not see them."""
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            # An amplitude beyond the range of numbers makes nothing of nothing.
-            weighted = np.where(self.sees & (vectors != 0), vectors * self.amplitude, 0.0)
-            across = weighted if self.matrix is None else weighted @ self.matrix
-            value = np.einsum("...i,...i->...", across, weighted)
-        return np.where(np.isfinite(value), np.maximum(value, 0.0), np.inf)
-
-    def gradient(self, vectors: FloatArray) -> FloatArray:
-        """Half the gradient, d S (d a), at each finite vector of (..., r)."""
-        weighted = vectors * self.amplitude
-        return (weighted if self.matrix is None else weighted @ self.matrix) * self.amplitude
-
-
-def linear_form(weights: FloatArray, vectors: FloatArray) -> FloatArray:
-    """The form a -> w'a at each vector of (..., r), infinite where an entry that counts is."""
-    if not weights.any():
-        return np.zeros(vectors.shape[:-1])
-    with np.errstate(over="ignore", invalid="ignore"):
-        value = np.where(weights == 0, 0.0, vectors * weights).sum(axis=-1)
-    return np.where(np.isnan(value), np.inf, value)
-
-
-@dataclass(frozen=True, eq=False)
-class RiskForms:
-    """The risk as a function of decay and drift: frozen + bias(decay) + cross . decay + variance(drift).
-
-    `bias` and `cross` speak of decay(t) alone and `variance` of drift(t) alone, both (..., r), so a whole
-    learning curve costs one product with an (r, r) matrix, or none at all when Sigma is a multiple of I.
-    """
-
-    frozen: float
-    bias: QuadraticForm
-    cross: FloatArray
-    variance: QuadraticForm
-
-    @classmethod
-    def of(
-        cls,
-        *,
-        space: RowSpace,
-        modes: FloatArray,
-        frozen_modes: BoolArray,
-        error: FloatArray,
-        input_map: FloatArray,
-        covariance: Covariance,
-        noise: float,
-    ) -> "RiskForms":
-        """Collect the forms, for an initial error (p,), the input map (r, rows) of the noise, and the truth.
-
-        Modes (r, r) are in row-space coordinates; `frozen_modes` (r,) are those of the null space of Z.
-        """
-        inside = modes.T @ space.coordinates(error)
-        moving = np.where(frozen_modes, 0.0, inside)
-        stuck = space.outside(error) + space.lift(modes @ np.where(frozen_modes, inside, 0.0))
-        with np.errstate(over="ignore"):
-            norms = noise * row_norms(input_map)
-        frozen = covariance.norm_squared(stuck)
-        if covariance.is_isotropic:
-            root = float(np.sqrt(covariance.apply(np.ones(1))[0]))
-            with np.errstate(over="ignore"):
-                bias, variance = QuadraticForm(root * np.abs(moving)), QuadraticForm(root * norms)
-            return cls(frozen, bias, np.zeros_like(moving), variance)
-        lifted = space.lift(modes)
-        gram = covariance.gram(lifted)
-        signs = np.sign(moving)
-        units = noise * input_map / np.where(norms == 0, 1.0, norms)[:, np.newaxis]
-        with np.errstate(over="ignore", invalid="ignore"):
-            # Beyond the range of numbers any large one does: what is frozen is infinite there, or the bias.
-            cross = np.nan_to_num(2 * moving * (lifted.T @ covariance.apply(stuck)))
-        return cls(
-            frozen=frozen,
-            bias=QuadraticForm(np.abs(moving), gram * np.outer(signs, signs)),
-            cross=cross,
-            variance=QuadraticForm(norms, gram * (units @ units.T)),
-        )
-
-    def risk(self, epochs: FloatArray, decay: FloatArray, drift: FloatArray) -> Risk:
-        """The risk at epochs (times,) with decay and drift of shape (times, r)."""
-        return Risk(epochs, *self.parts(decay, drift))
-
-    def parts(self, decay: FloatArray, drift: FloatArray) -> FloatArray:
-        """Frozen, bias, cross and variance, (4, times), at decay and drift of shape (times, r)."""
-        return np.stack(
-            [
-                np.full(len(decay), self.frozen),
-                self.bias(decay),
-                linear_form(self.cross, decay),
-                self.variance(drift),
-            ]
-        )
 
 
 class ModesTrajectory(Trajectory):
@@ -492,68 +391,58 @@ class ModesTrajectory(Trajectory):
             powers, sums = moving_mean(decay_rates * steps, average.kept, epochs[finite])
         else:
             powers, sums = tail_mean(decay_rates * steps, average.earliest, epochs[finite])
-        with np.errstate(over="ignore", invalid="ignore"):
-            for whole, part in ((decay, powers), (drift, sums * steps)):
-                # What leaves the range of numbers in two directions at once still grows.
-                whole[finite] = np.where(np.isnan(part), np.inf, part)
+        decay[finite], drift[finite] = powers, sums * steps
         return decay, drift
 
     def coordinates(self, when: FloatArray) -> FloatArray:
+        """The iterate in the coordinates of the row space, (k, t, r), at ascending epochs, unless it overflows."""
+        return self._in_modes(when) @ self.directions.T
+
+    def _in_modes(self, when: FloatArray) -> FloatArray:
         """The iterate in the modes, (..., t, r)."""
         decay, drift = (part[..., np.newaxis, :] for part in self.motion(when))
         start = self.directions.T @ self.space.coordinates(self.start)
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = times_finite(decay, start.T) + times_finite(drift, self._entered.T)
-        # Start and inputs may escape in opposite directions; what is left of their race still grows.
-        return np.where(np.isnan(total), np.inf, total)
+        return times_finite(decay, start.T) + times_finite(drift, self._entered.T)
 
     def training_loss(self, epochs: FloatArray) -> FloatArray:
         """|y - X b|^2 / (2n) at the mean iterate b, epochs.shape + (t,)."""
-        coordinates, reduction = self.coordinates(epochs), self.problem.reduction
-        with np.errstate(over="ignore"):
-            coordinates = self.space.scale * coordinates
-        flat = coordinates.reshape(math.prod(coordinates.shape[:-1]), len(self.directions))
-        with np.errstate(over="ignore", invalid="ignore"):
-            # The cheaper way round; what diverges must not meet what it has no part in.
-            if len(flat) < len(self.directions) // 2 and np.isfinite(flat).all():
-                fitted = (flat @ self.directions.T) @ reduction.rows.T
-            else:
-                fitted = flat @ (reduction.rows @ self.directions).T
-            fitted = fitted.reshape(*coordinates.shape[:-1], len(reduction.rows))
-            loss = np.square(fitted - reduction.response.T).sum(axis=-1) / (2 * self.problem.n)
-        return np.where(np.isfinite(loss), loss, np.inf)
+        coordinates, reduction = self.space.scale * self._in_modes(epochs), self.problem.reduction
+        fitted = coordinates @ (reduction.rows @ self.directions).T
+        return finite_or_inf(np.square(fitted - reduction.response.T).sum(axis=-1) / (2 * self.problem.n))
 
     def degrees_of_freedom(self, epochs: FloatArray) -> FloatArray:
         """Tr X (drift(k) input map), the sum over the modes of drift times the input map of the features."""
         features = self.space.scale * (self.epoch.blocks.rows @ self.directions)
-        _, drift = self.motion(epochs)
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = times_finite(drift, np.einsum("jq,qj->j", self.input_map, features)).sum(axis=-1)
-        return np.where(np.isnan(total), np.inf, total)
+        traces, (_, drift) = np.einsum("jq,qj->j", self.input_map, features), self.motion(epochs)
+        return finite_or_inf(times_finite(drift, traces).sum(axis=-1))
 
     @cached_property
-    def risk_forms(self) -> RiskForms:
-        """The quadratic forms of the risk in the modes."""
+    def _form(self) -> tuple[RiskForm, FloatArray, FloatArray, FloatArray]:
+        """The risk in the modes: its form, the error at the start, and form and sizes of the noise.
+
+        The sizes are apart from the form of the noise, since their squares may leave the range of numbers.
+        """
         _, covariance, noise = self.problem.truth("the risk")
-        return RiskForms.of(
-            space=self.space,
-            modes=self.directions,
-            frozen_modes=self.frozen_modes,
-            error=self.initial_error,
-            input_map=self.input_map,
-            covariance=covariance,
-            noise=noise,
-        )
+        directions, rotation = self.directions, self.space.rotation
+        space = replace(self.space, rotation=directions if rotation is None else rotation @ directions)
+        inside = space.coordinates(self.initial_error)
+        moving = np.where(self.frozen_modes, 0.0, inside)
+        stuck = space.outside(self.initial_error) + space.lift(inside - moving)
+        form, sizes = RiskForm(space, covariance, stuck, np.zeros_like(stuck)), row_norms(self.input_map)
+        if form.gram.ndim == 1:
+            return form, moving, form.gram, noise * sizes
+        units = self.input_map / np.where(sizes == 0, 1.0, sizes)[:, np.newaxis]
+        return form, moving, form.gram * (units @ units.T), noise * sizes
 
     def _risk(self, epochs: FloatArray) -> Risk:
-        flat = epochs.ravel()
-        entries = _CHUNK if self.problem.covariance.is_isotropic else _LARGE_CHUNK
-        height = max(1, entries // max(1, self.problem.rank))
-        parts = [
-            self.risk_forms.parts(*self.motion(flat[start : start + height]))
-            for start in range(0, len(flat), height)
-        ]
-        return Risk(epochs, *np.concatenate([np.zeros((4, 0)), *parts], axis=1).reshape(4, *epochs.shape))
+        (form, moving, of_noise, sizes), flat = self._form, epochs.ravel()
+        height = max(1, (_CHUNK if form.gram.ndim == 1 else _LARGE_CHUNK) // max(1, self.problem.rank))
+        parts = [np.zeros((4, 0))]
+        for start in range(0, len(flat), height):
+            decay, drift = self.motion(flat[start : start + height])
+            variance = quadratic(of_noise, times_finite(drift, sizes))
+            parts.append(form.parts(times_finite(decay, moving), 1.0, variance))
+        return Risk(epochs, *np.concatenate(parts, axis=1).reshape(4, *epochs.shape))
 
     @property
     def converges(self) -> bool:
@@ -567,29 +456,16 @@ class ModesTrajectory(Trajectory):
         )
 
     def best_epoch(self) -> BestEpoch:
-        """The epoch with the smallest risk, certified unless an average meets modes that change their sign.
-
-        An average of what falls falls, so that between two epochs every mode is between its values there. Where the
-        sign of a mode alternates under an average epochs are tried one by one, until the risk has converged or
-        20,000 of them.
-        """
+        """The epoch with the smallest risk, sought until the slowest mode has decayed."""
         first = 0 if self.average is None else self.average.earliest
         decay_rates, repeats = self.epoch.decay_rates, self.epoch.mean.repeats
-        if self.average is not None and ((decay_rates > 1) & (repeats % 2 == 1)).any():
-            end = float(self._risk(np.asarray(np.inf)).total)
-            found = stopping.search_one_by_one(lambda late: self._risk(late + first).total, end, np.inf)
-        else:
-            found = stopping.best_epoch(
-                lambda late: self.motion(late + first), self.risk_forms, decay_rates, repeats
-            )
+        # Where the sign of a mode alternates even and odd epochs are smooth by themselves.
+        apart = 1 + int(((decay_rates > 1) & (repeats % 2 == 1)).any())
+        slowest = np.abs(np.log1p(-np.minimum(np.abs(decay_rates[decay_rates != 0]), 0.5))).min(initial=1.0)
+        last = stopping.DECAYED / (repeats * max(float(slowest), 1e-300))
+        found = stopping.search_smooth(lambda late: self._risk(late + first).total, last, apart)
         found = replace(found, epoch=found.epoch + first)
         return found.with_error_of(self.risk) if self.error_kind != "exact" else found
-
-
-def times_finite(factor: FloatArray, amount: FloatArray) -> FloatArray:
-    """`factor * amount`, where nothing times infinity is nothing: an absent mode cannot diverge."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.where(amount == 0, 0.0, factor * amount)
 
 
 @dataclass(frozen=True, eq=False)
@@ -629,10 +505,8 @@ def two_batch_interval(epoch: Epoch, problem: LeastSquares, risk: Risk, drift: F
     sizes = np.einsum("ij,ij->j", lifted, covariance.apply(lifted))
     # G^2 / z = stride^2 z drift^2 for an eigenvalue z of Z: no division, so frozen modes take care of themselves.
     moving = np.where(epoch.decay_rates == 0, 0.0, drift)
-    with np.errstate(over="ignore", invalid="ignore"):
-        amplitude = noise * epoch.mean.stride / problem.row_space.scale * moving
-        weighted = np.where(moving == 0, 0.0, amplitude * np.sqrt(sizes * epoch.modes.values / problem.n))
-        spread = np.square(weighted).sum(axis=-1)
+    amplitude = noise * epoch.mean.stride / problem.row_space.scale * moving
+    spread = np.square(times_finite(np.sqrt(sizes * epoch.modes.values / problem.n), amplitude)).sum(axis=-1)
     weights = problem.n / (2 * epoch.blocks.divisors)
     rest = risk.frozen + risk.bias + risk.cross
     lower = rest + max(1 - reach, 0.0) * weights.min() * spread

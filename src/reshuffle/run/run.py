@@ -1,15 +1,16 @@
 """A run of mini-batch gradient descent, and every question it answers."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, wraps
-from typing import Any, Literal, TypeVar, cast, overload
+from typing import Any, Literal, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle import _arrays, _budget
 from reshuffle._arrays import BoolArray, FloatArray, columns
+from reshuffle._linalg import Question, finite_or_inf, overflow_is_inf
 from reshuffle._uncertainty import ErrorKind, significant
 from reshuffle.epoch import select
 from reshuffle.epoch.select import Accuracy, Choice, Computation, Method, accuracy
@@ -42,13 +43,14 @@ _LOST = 10.0
 """Growth of a diverging mean from which on it is infinite: drawn orders know no digit of it."""
 
 
-Question = TypeVar("Question", bound=Callable[..., Any])
-
-
 def divergence_first(question: Question) -> Question:
-    """Decorate a question to a run: one that diverges says so, in place of warnings and before refusals."""
+    """Decorate a question to a run: one that diverges says so, in place of warnings and before refusals.
+
+    This is also the one place where overflow is allowed for: answers are inf where it makes them so.
+    """
 
     @wraps(question)
+    @overflow_is_inf
     def asked(run: "Run", *positional: Any, **named: Any) -> Any:
         token = _budget.FIRST.set(lambda: run.divergence_words)
         try:
@@ -252,11 +254,11 @@ class Run:
         rate = screened_rate(self.problem, self.scheme, self.recipe, operations)
         return rate if rate is not None and (rate.least >= 1 or rate.value >= _FAR_BEYOND) else None
 
+    @overflow_is_inf
     def has_diverged(self, epochs: FloatArray) -> BoolArray:
         """True at epochs (any shape) where the mean iterate has grown so much that no digit of it is known."""
         growth = 0.0 if self.divergence is None else self.divergence.value
-        with np.errstate(over="ignore"):
-            return np.asarray(np.float64(growth) ** epochs > _LOST)
+        return np.asarray(np.float64(growth) ** epochs > _LOST)
 
     @cached_property
     def divergence_words(self) -> str:
@@ -328,6 +330,7 @@ class Run:
         """The mean iterate after each of the given epochs, of shape epochs.shape + (p,) or (p, t)."""
         return self.problem.squeezed(self._engine.iterate(self.recipe.epochs(epochs)))
 
+    @divergence_first
     def iterate_error(self, epochs: ArrayLike) -> FloatArray:
         """The error of the mean iterate in Euclidean norm, epochs.shape or + (t,): see `error_kind`."""
         return self.problem.squeezed(self._engine.iterate_error(self.recipe.epochs(epochs)))
@@ -342,6 +345,7 @@ class Run:
         self, X_new: ArrayLike | None, epochs: ArrayLike, *, return_std: Literal[True]
     ) -> tuple[FloatArray, FloatArray]: ...
 
+    @divergence_first
     def predict(
         self, X_new: ArrayLike | None, epochs: ArrayLike, *, return_std: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
@@ -363,9 +367,7 @@ class Run:
         rows = checked_new_rows(X_new, self.problem)
         wants_std = _arrays.flag("return_std", return_std)
         parameters = self.iterate(epochs)
-        with np.errstate(invalid="ignore"):
-            predicted = parameters @ rows.T if self.problem.outputs is None else rows @ parameters
-        predicted = np.where(np.isnan(predicted), np.inf, predicted)
+        predicted = finite_or_inf(parameters @ rows.T if self.problem.outputs is None else rows @ parameters)
         return (predicted, self.covariance(epochs).deviation(rows)) if wants_std else predicted
 
     @divergence_first
@@ -402,6 +404,7 @@ class Run:
         """|y - X b|^2 / (2n) at the mean iterate b, over all rows and without a penalty, as `epochs` in shape."""
         return self.problem.squeezed(self._engine.training_loss(self.recipe.epochs(epochs)))
 
+    @divergence_first
     def training_loss_error(self, epochs: ArrayLike) -> FloatArray:
         """The error of the training loss, of the shape of `epochs`: see `error_kind`."""
         return self.problem.squeezed(self._engine.training_loss_error(self.recipe.epochs(epochs)))
@@ -472,6 +475,7 @@ class Run:
         start = begin[:, 0] if (begin == begin[:, :1]).all() else self.start
         return Run(problem, scheme, recipe, checked_start(start, problem), accuracy)
 
+    @divergence_first
     def excess_training_loss(self, epochs: ArrayLike, *, of_run: bool = False) -> FloatArray:
         """|X (b - b_ols)|^2 / (2n): the training loss less that of least squares.
 
@@ -539,6 +543,7 @@ class Run:
         self._require_end("limit")
         return limits.limit(self._engine, self.risk)
 
+    @divergence_first
     def compare_limit(self) -> LimitComparison:
         """Compare the limit with the minimum-norm solution, the limit of full-batch descent from the same start."""
         self._require_end("compare_limit")
@@ -570,11 +575,11 @@ class Run:
     def best_epoch(self, *, centred: bool = False) -> BestEpoch:
         """The epoch with the smallest risk of the mean iterate, or of leave-one-out if the truth is not known.
 
-        `criterion` says which. The risk's is certified where epochs are symmetric maps. Otherwise epochs are
-        tried one by one, up to the end of a step schedule, 20,000 of them or the end of the budget. A tail
-        average converges like 1 / k, hence often later: then `error` says that later epochs than those that were
-        tried are open. For leave-one-out epochs are tried in even steps of their logarithm, then one by one
-        around the best; `centred` is that of `leave_one_out`.
+        `criterion` says which. Where epochs are symmetric maps, and for leave-one-out, epochs are tried in even
+        steps of their logarithm, then one by one around the best. Otherwise they are tried one by one, up to the
+        end of a step schedule, 20,000 of them or the end of the budget. A tail average converges like 1 / k, hence
+        often later: then `error` says that later epochs than those that were tried are open. `centred` is that of
+        `leave_one_out`.
 
         >>> import reshuffle as rs
         >>> drawn = rs.gaussian(60, 40, noise=1.0, seed=0)
@@ -593,8 +598,15 @@ class Run:
         """The epoch at which leave-one-out is smallest."""
         self.problem.require_rows("best_epoch, by leave-one-out where the truth is unknown,")
         rows = leave_one_out.RowsLeftOut(self, centred)
-        found = stopping.smallest(rows.ask, self.epochs_worth_a_look)
-        each = [stopping.by_leave_one_out(*values) for values in found]
+
+        def ask(epochs: FloatArray) -> FloatArray:
+            given = rows.ask(epochs)
+            parts = np.stack([given.mean_square, given.standard_error, given.error])
+            return parts.reshape(3, len(epochs), -1)
+
+        each = [
+            stopping.by_leave_one_out(*values) for values in stopping.smallest(ask, self.epochs_worth_a_look)
+        ]
         return each[0] if self.problem.outputs is None else stacked(each)
 
     @property
@@ -610,6 +622,7 @@ class Run:
             raise self._unsupported("range_assumption", "epochs that are one symmetric map, with a matrix Z")
         return modes.range_assumption
 
+    @divergence_first
     @per_output
     def risk_interval(self, epochs: ArrayLike) -> RiskInterval:
         """Bounds on the risk of two-batch descent from Z alone (Proposition twobatch_generr_Zonly)."""

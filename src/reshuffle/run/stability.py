@@ -55,8 +55,7 @@ def stability(
     decay_rates: FloatArray, repeats: int, range_assumption: bool, compressed: CompressedRows
 ) -> Stability:
     """Stability from the decay rates x of the modes in the range of Z, each multiplied by 1 - x."""
-    with np.errstate(over="ignore"):
-        factors = np.abs(1 - decay_rates) ** repeats
+    factors = np.abs(1 - decay_rates) ** repeats
     # 1 - x rounds to one for x below eps: such a mode still converges, if slowly.
     are_stable = bool(((decay_rates > 0) & (decay_rates < 2)).all())
     converges = are_stable and range_assumption

@@ -15,10 +15,10 @@ from typing import Any, Self
 import numpy as np
 
 from reshuffle import _uncertainty
-from reshuffle._arrays import BoolArray, FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle._budget import CALL, warn_of_no_answer
 from reshuffle._display import Displayed
-from reshuffle._linalg import few_threads, norms
+from reshuffle._linalg import few_threads, finite_or_inf, norms, overflow_is_inf, times_finite
 from reshuffle._uncertainty import ERROR_KINDS, ErrorKind, significant, with_error
 from reshuffle.epoch import visits
 from reshuffle.epoch.averaging.lattice import Walk
@@ -27,7 +27,6 @@ from reshuffle.epoch.timeline import (
     ANY_ACCURACY,
     Timeline,
     Watch,
-    finite_or_inf,
     states_through,
     through_stages,
 )
@@ -41,11 +40,8 @@ from reshuffle.run.stability import FrozenSubspace, Stability, nothing_frozen, s
 from reshuffle.run.stopping import BestEpoch
 from reshuffle.schemes.base import Scheme
 
-_LARGEST = 1e300
 _SEARCHED = 2000
 """Epochs that a search one by one tries, more or less."""
-_UNSEEN = 1e-14
-"""Weight of a coordinate, relative to the largest, that is mere rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,15 +88,11 @@ class Risk(Displayed):
     error_kind: ErrorKind = "exact"
 
     @property
+    @overflow_is_inf
     def total(self) -> FloatArray:
         """The sum of the parts."""
-        infinite = np.isinf(self.frozen) | np.isinf(self.bias) | np.isinf(self.variance)
-        # The cross term grows like the root of the bias: where both are infinite it cannot turn the sign.
-        cross = np.where(infinite, 0.0, self.cross)
-        with np.errstate(over="ignore"):
-            total = self.frozen + self.bias + cross + self.variance
         # The parts of a risk of zero may cancel to just below it.
-        return np.maximum(total, 0.0)
+        return np.maximum(self.frozen + self.bias + self.cross + self.variance, 0.0)
 
     def __repr__(self) -> str:
         shape = self.total.shape
@@ -152,12 +144,7 @@ class Trajectory(ABC):
 
     @abstractmethod
     def coordinates(self, when: FloatArray) -> FloatArray:
-        """The iterate in the basis of `directions`, (k, t, r), at ascending epochs; inf where growing."""
-
-    @property
-    @abstractmethod
-    def directions(self) -> FloatArray:
-        """Q (r, r), a basis of the row space in its own coordinates."""
+        """The iterate in the coordinates of the row space, (k, t, r), at ascending epochs, unless it overflows."""
 
     def outside_decay(self, when: FloatArray) -> FloatArray:
         """The factor (k,) of the start outside the row space at ascending epochs; 1 without a penalty."""
@@ -182,39 +169,25 @@ class Trajectory(ABC):
         """The stability without its error."""
 
     def iterate(self, epochs: FloatArray) -> FloatArray:
-        """The mean iterate after each of the given epochs, epochs.shape + (p, t); inf where it overflows."""
+        """The mean iterate at each of the epochs, epochs.shape + (p, t); inf as a whole if any of it overflows."""
         when, back = np.unique(epochs.ravel(), return_inverse=True)
-        coordinates, space = self.coordinates(when), self.space
-        grows = np.isinf(coordinates)
-        inside = np.where(grows, 0.0, coordinates) @ self.directions.T
+        space, inside = self.space, self.coordinates(when)
         outside, decay = space.outside(self.start).T, self.outside_decay(when)[:, np.newaxis, np.newaxis]
         flat = inside.reshape(len(when) * len(outside), space.dimension)
-        with np.errstate(invalid="ignore"):
-            parameters = np.where(outside == 0, 0.0, decay * outside)
-            parameters = parameters + space.lift(flat.T).T.reshape(len(when), *outside.shape)
-        if grows.any():
-            reach = space.reach(self.directions, self.problem.compressed.column_sizes)
-            parameters[grows.astype(np.float64) @ reach.T > 0] = np.inf
+        parameters = times_finite(decay, outside) + space.lift(flat.T).T.reshape(len(when), *outside.shape)
+        parameters[~np.isfinite(parameters).all(axis=2)] = np.inf
         return np.ascontiguousarray(parameters[back].swapaxes(1, 2)).reshape(*epochs.shape, *self.start.shape)
 
     def training_loss(self, epochs: FloatArray) -> FloatArray:
         """|y - X b|^2 / (2n) at the mean iterate b, over all rows and without the penalty, epochs.shape + (t,)."""
-        return self._loss_at(self.iterate(epochs))
-
-    def _loss_at(self, parameters: FloatArray) -> FloatArray:
-        """The loss (..., t) of parameters (..., p, t), from the reduced data."""
-        reduction, space = self.problem.reduction, self.problem.row_space
-        # What no row sees may grow as it likes.
-        visible = np.asarray(self.problem.compressed.X.any(axis=0))[:, np.newaxis]
-        seen = np.where(visible, parameters, 0.0)
-        finite = np.asarray(np.isfinite(seen).all(axis=-2))
-        columns = np.moveaxis(np.where(finite[..., np.newaxis, :], seen, 0.0), -2, 0)
-        inside = space.coordinates(columns.reshape(space.p, finite.size))
-        with np.errstate(over="ignore", invalid="ignore"):
-            fitted = (reduction.rows @ (space.scale * inside)).reshape(len(reduction.rows), *finite.shape)
-            response = reduction.response.reshape(-1, *[1] * (finite.ndim - 1), finite.shape[-1])
-            loss = np.square(fitted - response).sum(axis=0) / (2 * self.problem.n)
-        return np.where(finite & np.isfinite(loss), loss, np.inf)
+        parameters, reduction = self.iterate(epochs), self.problem.reduction
+        shape = epochs.size, *parameters.shape[-2:]
+        fitted = reduction.fitted(
+            parameters.reshape(shape).swapaxes(0, 1).reshape(shape[1], shape[0] * shape[2])
+        )
+        residuals = fitted.reshape(len(fitted), shape[0], shape[2]) - reduction.response[:, np.newaxis]
+        loss = np.square(residuals).sum(axis=0) / (2 * self.problem.n)
+        return finite_or_inf(loss).reshape(*epochs.shape, shape[2])
 
     @property
     def initial_error(self) -> FloatArray:
@@ -266,69 +239,71 @@ class Trajectory(ABC):
         return replace(found, error=float(error), error_kind=self.error_kind)
 
 
-class Readout:
-    """|V u / scale + o|_Sigma^2 for the error u (r,) inside the row space and o (p,) outside.
+class RiskForm:
+    """|V u + o|_Sigma^2 for an error u (r,) in the basis V of a row space, and o (p,) outside.
 
-    Outside, nothing but a penalty acts: o = decay start - beta_star, both without what X sees of them.
+    Outside, nothing but a penalty acts: o = decay start - beta_star, both without what X sees of them. Where
+    Sigma is a multiple of the identity, of V'Sigma V only the diagonal is stored.
     """
 
     def __init__(self, space: RowSpace, covariance: Covariance, start: FloatArray, beta_star: FloatArray):
-        self.space = space
-        with few_threads(np.sqrt(space.p * space.dimension)):
-            self.gram = covariance.gram(space.lift(np.eye(space.dimension)))
-        sizes = np.abs(self.gram).max(axis=0, initial=0.0)
-        self._unseen: BoolArray = sizes <= _UNSEEN * sizes.max(initial=0.0)
-        ends = np.stack([space.outside(start), space.outside(beta_star)])
-        with np.errstate(over="ignore", invalid="ignore"):
-            weighted = covariance.apply(ends.T)
-            self._outer, self._inner = ends @ weighted, space.coordinates(weighted)
-
-    def outside(self, decay: float) -> float:
-        """|o|_Sigma^2."""
-        if np.isinf(decay) and self._outer[0, 0] > 0:
-            return np.inf
-        weights = self._weights(decay)
-        with np.errstate(over="ignore", invalid="ignore"):
-            value = float(weights @ self._outer @ weights)
-        return max(value, 0.0) if np.isfinite(value) else np.inf
+        ends, r = np.stack([start, beta_star]), space.dimension
+        weighted = covariance.apply(ends.T)
+        self._outer = ends @ weighted
+        if covariance.is_isotropic:
+            self.gram, self._inner = covariance.apply(np.ones(r)), np.zeros((r, 2))
+            return
+        with few_threads(math.sqrt(space.p * r)):
+            self.gram, self._inner = covariance.gram(space.lift(np.eye(r))), space.coordinates(weighted)
 
     def _weights(self, decay: float) -> FloatArray:
         """Factors of start and beta_star in o; where nothing starts outside nothing can grow there."""
-        return np.array([decay if np.isfinite(decay) else 0.0, -1.0])
+        return np.array([decay if self._outer[0, 0] else 0.0, -1.0])
 
-    def between(self, mean: FloatArray, decay: float) -> float:
-        """2 o'Sigma V u / scale, for the mean u of the errors."""
-        seen = np.where(self._unseen, 0.0, mean)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return 2 * float((self._inner @ self._weights(decay)) @ (seen / self.space.scale))
+    def outside(self, decay: float) -> float:
+        """|o|_Sigma^2."""
+        weights = self._weights(decay)
+        value = float(weights @ self._outer @ weights)
+        return max(value, 0.0) if np.isfinite(value) else np.inf
+
+    def between(self, means: FloatArray, decay: float) -> FloatArray:
+        """2 o'Sigma V u for means u (..., r) of the error; 0 where it overflows, since then other parts do."""
+        cross = 2 * means @ (self._inner @ self._weights(decay))
+        return np.where(np.isfinite(cross), cross, 0.0)
 
     def inside(self, second: FloatArray) -> float:
-        """The trace of Sigma and the second moment V E[u u'] V' / scale^2."""
-        seen = np.where(self._unseen | self._unseen[:, np.newaxis], 0.0, second)
-        with np.errstate(over="ignore", invalid="ignore"):
-            value = float(np.vdot(self.gram, seen / self.space.scale / self.space.scale))
-        return value if np.isfinite(value) else np.inf
+        """The trace of Sigma and the second moment V E[u u'] V'."""
+        value = times_finite(second if self.gram.ndim == 2 else np.diagonal(second), self.gram).sum()
+        return float(finite_or_inf(value))
 
     def size(self, second: FloatArray) -> float:
         """The sum of the sizes of the terms of `inside`, to which its rounding is relative."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return float(np.vdot(np.abs(self.gram), np.abs(second / self.space.scale / self.space.scale)))
+        return float(
+            np.vdot(np.abs(self.gram), np.abs(second if self.gram.ndim == 2 else np.diagonal(second)))
+        )
 
-    def parts(self, states: FloatArray, decay: float, noise: float) -> FloatArray:
-        """Frozen, bias, cross and variance (4, k) of states (k, r, 1 + rows): mean, and noise of each row."""
-        used = states if noise else states[..., :1]
-        with few_threads(len(self.gram)), np.errstate(over="ignore", invalid="ignore"):
-            # What Sigma does not see may grow as it likes.
-            seen = np.where(self._unseen[:, np.newaxis], 0.0, used) / self.space.scale
-            seen[..., 1:] *= noise
-            squares = np.einsum("kij,kij->kj", seen, self.gram @ seen)
-            bias, variance = squares[:, 0], squares[:, 1:].sum(axis=1)
-            bias, variance = (
-                np.where(np.isfinite(part), np.maximum(part, 0.0), np.inf) for part in (bias, variance)
-            )
-            cross = 2 * (seen[..., 0] @ (self._inner @ self._weights(decay)))
-            cross = np.where(np.isfinite(bias), cross, 0.0)
-        return np.array([np.full(len(states), self.outside(decay)), bias, cross, variance])
+    def parts(self, means: FloatArray, decay: float, variance: FloatArray) -> FloatArray:
+        """Frozen, bias, cross and the given variance, (4, k), for means (k, r) of the error."""
+        bias = quadratic(self.gram, means)
+        cross = np.where(np.isfinite(bias), self.between(means, decay), 0.0)
+        return np.stack([np.full(len(means), self.outside(decay)), bias, cross, variance])
+
+    def of_states(self, states: FloatArray, decay: float, noise: float) -> FloatArray:
+        """The parts (4, k) of states (k, r, 1 + rows): the mean error, and the effect of the noise in each row."""
+        with few_threads(len(self.gram)):
+            effects = noise * states[..., 1:].swapaxes(1, 2) if noise else np.zeros((len(states), 0, 1))
+            variance = quadratic(self.gram, effects).sum(axis=1) if noise else np.zeros(len(states))
+            return self.parts(states[..., 0], decay, variance)
+
+
+def quadratic(form: FloatArray, vectors: FloatArray) -> FloatArray:
+    """v'F v for vectors (..., r) and a positive semidefinite F (r, r), or its diagonal (r,); inf if no number."""
+    sizes = form if form.ndim == 1 else np.diagonal(form)
+    if not sizes.all():
+        # What the form does not see may grow as it likes.
+        vectors = np.where(sizes > 0, vectors, 0.0)
+    across = vectors @ form if form.ndim == 2 else vectors * form
+    return np.maximum(finite_or_inf(np.einsum("...i,...i->...", across, vectors)), 0.0)
 
 
 class AffineTrajectory(Trajectory):
@@ -364,7 +339,7 @@ class AffineTrajectory(Trajectory):
         problem, (space, blocks), stages = self.problem.output(number), self._scaled_data, self.stages
         blocks = replace(blocks, response=blocks.response[:, [number]])
         made = self._copy(
-            "readout", "last_stage", "visited",
+            "form", "last_stage", "visited",
             problem=problem, start=self.start[:, [number]], _scaled_data=(space, blocks),
         )  # fmt: skip
         made.stages = [stage.with_truth(made._truth) for stage in stages]
@@ -461,11 +436,6 @@ class AffineTrajectory(Trajectory):
         with few_threads(math.sqrt(X.size)):
             return split(X, y, reduction, partition, divisors)
 
-    @property
-    def directions(self) -> FloatArray:
-        """The identity: coordinates are those of the row space."""
-        return np.eye(self.space.dimension)
-
     def inside(self, parameters: FloatArray) -> FloatArray:
         """The coordinates u = scale V'beta (r,) of parameters (p,) inside the row space."""
         return self.space.scale * self.space.coordinates(parameters)
@@ -522,30 +492,28 @@ class AffineTrajectory(Trajectory):
 
     def coordinates(self, when: FloatArray) -> FloatArray:
         """The mean iterate in row-space coordinates u / scale (k, t, r), at ascending epochs."""
-        # The run is linear in start and responses; u itself may leave the range before the parameters do, and the
-        # responses over the scale before either.
-        response = self.blocks.response
+        # The run is linear in start and responses, and u itself may leave the range before the parameters do.
+        response = self.blocks.response / self.space.scale
         inputs = np.vstack([np.zeros(response.shape[1]), response])
-        scale, largest = self.space.scale, float(np.abs(inputs).max())
-        unit = scale if largest < _LARGEST * scale else 1.0
-        states = self.means(self.space.coordinates(self.start) * (scale / unit), when, inputs / unit)
-        shape = len(when), response.shape[1], self.space.dimension
-        with np.errstate(over="ignore"):
-            return np.array([state.T for state in states]).reshape(shape) / (scale / unit)
+        states = self.means(self.space.coordinates(self.start), when, inputs)
+        return np.array([state.T for state in states]).reshape(
+            len(when), response.shape[1], self.space.dimension
+        )
 
     def degrees_of_freedom(self, epochs: FloatArray) -> FloatArray:
         """The trace of the matrix that sends the responses to the fit, of the shape of `epochs`."""
         when, back = np.unique(epochs.ravel(), return_inverse=True)
         states = self.means(np.zeros((self.space.dimension, 1)), when)
-        with np.errstate(over="ignore", invalid="ignore"):
-            traces = [float(np.einsum("qr,rq->", self.blocks.rows, state[:, 1:])) for state in states]
+        traces = [float(np.einsum("qr,rq->", self.blocks.rows, state[:, 1:])) for state in states]
         return finite_or_inf(np.array(traces))[back].reshape(epochs.shape)
 
     @cached_property
-    def readout(self) -> Readout:
+    def form(self) -> RiskForm:
         """The risk as a function of the error."""
-        beta_star = self.problem.parameters("the risk")
-        return Readout(self.space, self.problem.covariance, self.start[:, 0], beta_star)
+        beta_star, space = self.problem.parameters("the risk"), self.space
+        return RiskForm(
+            space, self.problem.covariance, space.outside(self.start[:, 0]), space.outside(beta_star)
+        )
 
     def _risk(self, epochs: FloatArray) -> Risk:
         _, _, noise = self.problem.truth("the risk")
@@ -555,7 +523,8 @@ class AffineTrajectory(Trajectory):
         # Threads are limited once for all epochs: every state is a few small products.
         with few_threads(self.dimension):
             for number, (state, decay) in enumerate(zip(states, self.outside_decay(when), strict=True)):
-                parts[:, number] = self.readout.parts(state[np.newaxis], float(decay), noise)[:, 0]
+                scaled = state[np.newaxis] / self.space.scale
+                parts[:, number] = self.form.of_states(scaled, float(decay), noise)[:, 0]
         if self.recipe.penalty:
             parts[1], parts[[0, 2]] = np.maximum(parts[:3].sum(axis=0), 0.0), 0.0
         return Risk(epochs, *parts[:, back].reshape(4, *epochs.shape))
@@ -633,19 +602,15 @@ class AffineTrajectory(Trajectory):
         flops = float(state + 4 * CALL * (1 + self.timeline.chunks) + self._flops_of_new_steps)
         longest = min(stopping.LONGEST_SEARCH, max(64.0, self.accuracy.budget / flops // 1))
         # Only the last stage can converge.
-        first = max(self.recipe.earliest, int(sum(stage.length for stage in self.stages[:-1])))
+        earlier = sum(stage.length for stage in self.stages[:-1])
         found = stopping.search_one_by_one(
-            lambda late: self._risk(late + first).total, end, self.recipe.horizon - first, longest
+            lambda epochs: self._risk(epochs).total,
+            self.recipe.earliest,
+            earlier,
+            end,
+            self.recipe.horizon,
+            longest,
         )
-        found = replace(found, epoch=found.epoch + first)
-        if len(self.stages) > 1:
-            early = self._risk(np.arange(min(first, stopping.LONGEST_SEARCH), dtype=float)).total
-            if early.min() <= found.risk:
-                best = int(early.argmin())
-                risk = float(early[best])
-                found = replace(found, epoch=best, risk=risk, error=found.error and risk)
-            if len(early) < first:
-                found = replace(found, error=found.risk)
         return found.with_error_of(self.risk) if self.error_kind != "exact" else found
 
     def parts(self, when: FloatArray) -> "list[tuple[AffineTrajectory, FloatArray]]":
@@ -706,6 +671,7 @@ class AffineEpoch:
         return self.timeline.error_kind
 
     @property
+    @overflow_is_inf
     def matrix(self) -> FloatArray:
         """A (p, p), which the mean error is multiplied by in the first epoch."""
         space, parts = self.timeline.space, [once.loss for once in self.timeline.responses]

@@ -82,13 +82,10 @@ def with_named_numbers(init: Init) -> Init:
         for name, value in zip(names[1:], positional, strict=False):
             if name in ("batches", "batch_size") and isinstance(value, int | np.integer):
                 ways = {"batches": f"{value} batches", "batch_size": f"batches of {value} rows"}
-                ways = {word: meaning for word, meaning in ways.items() if word in names}
-                known = " or ".join(
-                    f"{word}={value} for {ways[word]}" for word in (name, *(ways.keys() - {name}))
-                )
+                known = [f"{word}={value} for {ways[word]}" for word in ways if word in names]
                 warnings.warn(
                     f"the number {value} of {type(self).__name__} must have a name from the next release on: write "
-                    f"{known}.",
+                    f"{' or '.join(known)}.",
                     DeprecationWarning,
                     stacklevel=2,
                 )
@@ -384,9 +381,10 @@ class Scheme(ABC):
             kinds, kind_of = np.unique(np.column_stack([sizes, divisors]), axis=0, return_inverse=True)
             kind_of = kind_of.ravel()
             for step in order.T:
-                for kind in np.unique(kind_of[step]):
-                    (size, divisor), runs = kinds[kind], np.flatnonzero(kind_of[step] == kind)
-                    yield Visit(runs, places[step[runs], : int(size)], float(divisor))
+                for kind, (size, divisor) in enumerate(kinds.tolist()):
+                    (runs,) = (kind_of[step] == kind).nonzero()
+                    if runs.size:
+                        yield Visit(runs, places[step[runs], : int(size)], divisor)
             return
         for step in order.T:
             sorted_runs = np.argsort(step, kind="stable")

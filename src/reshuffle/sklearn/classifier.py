@@ -22,6 +22,7 @@ from reshuffle.sklearn.regressor import (
     TrainingParameters,
     checked_rows,
     checked_weights,
+    regressor_like,
 )
 from reshuffle.sklearn.regressor_cv import HeldOutSearch
 
@@ -104,10 +105,7 @@ fit_intercept, standardize, single_run, rtol, budget, random_state
         `MiniBatchRegressor`, is taken times the weights of these.
         """
         data, _ = self._labelled(X, y, sample_weight)
-        shared = {
-            name: value for name, value in self.get_params(deep=False).items() if name != "class_weight"
-        }
-        self._take(MiniBatchRegressor(**shared).fit(data.X, data.y, data.weights))
+        self._take(regressor_like(self).fit(data.X, data.y, data.weights))
         return self
 
 

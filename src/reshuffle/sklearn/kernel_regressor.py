@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from reshuffle._arrays import FloatArray
 from reshuffle.problem.kernel import KernelFeatures
 from reshuffle.sklearn.regressor import (
-    MiniBatchRegressor,
     TrainingData,
     TrainingParameters,
     checked_rows,
     positions_warn,
+    regressor_like,
 )
 
 
@@ -81,9 +81,7 @@ budget, random_state
         """
         data = TrainingData.checked(self, X, y, sample_weight, 1)
         features = KernelFeatures(self._kernel(data.X, data.X))
-        own = ("kernel", "gamma", "degree", "coef0", "kernel_params")
-        shared = {name: value for name, value in self.get_params().items() if name not in own}
-        model = MiniBatchRegressor(fit_intercept=False, **shared)
+        model = regressor_like(self, fit_intercept=False)
         model.fit(features.rows, data.y, sample_weight)
         self.X_fit_, self._fit, self.n_iter_ = data.X, model._fit, model.n_iter_
         self.dual_coef_ = features.weights(model.coef_.T)

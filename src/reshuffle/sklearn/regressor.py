@@ -147,8 +147,8 @@ def checked_epochs(value: Any) -> float:
     try:
         return _arrays.whole_number("epochs", value, 1)
     except ValueError:
-        message = f"epochs must be a whole number of at least 1 or math.inf, but it is {value!r}."
-    raise ValueError(message)
+        allowed = "be a whole number of at least 1 or math.inf"
+        raise ArgumentError("epochs", allowed, f"it is {value!r}") from None
 
 
 def loader_scheme(batch_size: Any, shuffle: Any, drop_last: Any) -> Scheme:
@@ -604,3 +604,9 @@ class MiniBatchRegressor(LinearRegressor, TrainingParameters):
         self.coef_ = coef
         self.intercept_ = float(intercept) if coef.ndim == 1 else intercept
         return self
+
+
+def regressor_like(estimator: BaseEstimator, **others: Any) -> MiniBatchRegressor:
+    """A MiniBatchRegressor with the parameters that an estimator has in common with it, and others."""
+    known, given = MiniBatchRegressor().get_params(deep=False), estimator.get_params(deep=False)
+    return MiniBatchRegressor(**{name: given[name] for name in known if name in given} | others)

@@ -28,6 +28,7 @@ from reshuffle.sklearn.regressor import (
     MiniBatchRegressor,
     TrainingData,
     positions_warn,
+    regressor_like,
 )
 
 _EVERY_EPOCH, _FURTHER_APART = 20, 80
@@ -81,7 +82,11 @@ class HeldOutSearch(FittedEstimator):
             raise ArgumentError("learning_rates", allowed, given, 'try "auto", or smaller ones')
         self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
         self.best_epoch_ = self.best_params_["epochs"]
-        self._rows = _rows_of_losses(scores, self.best_index_)
+        # Losses of the best candidate and of some that converge, times the weights of the rows.
+        each, weights = np.concatenate([found.rows for found in scores]), scores[0].weights
+        others = np.flatnonzero(np.isfinite(each).all(axis=1))
+        some = others[np.linspace(0, len(others) - 1, min(len(others), _CANDIDATES)).round().astype(int)]
+        self._rows = each[np.append(self.best_index_, some)] * weights, weights
         chosen: MiniBatchRegressor = models[self.best_index_ // len(epochs)]
         chosen.set_params(epochs=self.best_epoch_).fit(data.X, data.y, data.weights)
         return chosen
@@ -101,26 +106,13 @@ class HeldOutSearch(FittedEstimator):
 
     def _models(self) -> list[MiniBatchRegressor]:
         """One model per combination."""
-        shared = {
-            name: value
-            for name, value in self.get_params(deep=False).items()
-            if hasattr(MiniBatchRegressor, name) and name not in ("epochs", "nesterov")
-        }
-        nesterov = _arrays.flag("nesterov", self.nesterov)
+        nesterov, models = _arrays.flag("nesterov", self.nesterov), []
         names = ("batch_sizes", "learning_rates", "momenta", "weight_decays")
-        return [
-            MiniBatchRegressor(
-                batch_size=size,
-                learning_rate=rate,
-                momentum=momentum,
-                weight_decay=decay,
-                nesterov=nesterov and momentum != 0,
-                **shared,
-            )
-            for size, rate, momentum, decay in product(
-                *(_listed(name, getattr(self, name)) for name in names)
-            )
-        ]
+        for values in product(*(_listed(name, getattr(self, name)) for name in names)):
+            chosen = dict(zip(_CHOSEN, values, strict=True))
+            looks_ahead = nesterov and chosen["momentum"] != 0
+            models.append(regressor_like(self, **chosen, nesterov=looks_ahead, epochs=1))
+        return models
 
 
 @positions_warn("batch_sizes", "learning_rates", "epochs")
@@ -253,14 +245,6 @@ class Score(NamedTuple):
     rows: FloatArray
     weights: FloatArray
     splits: FloatArray | None = None
-
-
-def _rows_of_losses(scores: Sequence[Score], best: int) -> tuple[FloatArray, FloatArray]:
-    """Losses (candidates, rows) times weights, of the best candidate and of some that converge, and the weights."""
-    losses, weights = np.concatenate([found.rows for found in scores]), scores[0].weights
-    others = np.flatnonzero(np.isfinite(losses).all(axis=1))
-    some = others[np.linspace(0, len(others) - 1, min(len(others), _CANDIDATES)).round().astype(int)]
-    return losses[np.append(best, some)] * weights, weights
 
 
 def _averaged(losses: FloatArray, weights: FloatArray | None) -> FloatArray:

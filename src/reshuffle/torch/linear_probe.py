@@ -1,6 +1,6 @@
 """Linear heads on frozen backbones: `probe` computes the features, and poses the problem that training solves."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,7 @@ class Probe:
     problem: LeastSquares
     classes: int | None
     has_bias: bool
-    _backbone: Any
+    _backbone: Any = field(repr=False)
 
     def rows(self, loader: Any, device: Any = None) -> tuple[FloatArray, AnyArray]:
         """The features (m, p) of other samples, with the column of ones of a bias, and their targets.

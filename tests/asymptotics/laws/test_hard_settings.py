@@ -96,14 +96,17 @@ def test_a_law_that_costs_too_much_is_refused_beforehand():
         learning_curve(0.5, 0.1, 4, budget=0.001).risk(1)
 
 
-@for_all("batches", [128, 1_000, 10**6])
-def test_spectra_of_too_many_batches_are_refused_before_anything_of_their_size_is_made(batches):
+QUESTIONS = (lambda law: law.ends, lambda law: law.density(0.3), lambda law: law.outside(np.array([1j])))
+
+
+@for_all("batches, question", itertools.product([128, 1_000, 10**6], QUESTIONS))
+def test_spectra_of_too_many_batches_are_refused_before_anything_of_their_size_is_made(batches, question):
     tracemalloc.start()
     try:
         with pytest.raises(
             BudgetError, match=rf"batches={batches}\) costs about .* the budget of 60 s; allow it"
         ):
-            _ = BatchLaw(0.5, 0.5, batches).ends
+            question(BatchLaw(0.5, 0.5, batches))
         assert tracemalloc.get_traced_memory()[1] < 5e7
     finally:
         tracemalloc.stop()

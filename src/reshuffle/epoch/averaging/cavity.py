@@ -575,18 +575,17 @@ def solve(visiting: Visiting, tolerance: float) -> Cavity | None:
 
     None if it has no solution: steps so large that samples' influence on themselves grows without bound.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        found = Cavity.of(visiting, tolerance)
-        if found is None:
-            return None
-        responses, rho = found.responses_of(visiting.rows), np.zeros(0)
+    found = Cavity.of(visiting, tolerance)
+    if found is None:
+        return None
+    responses, rho = found.responses_of(visiting.rows), np.zeros(0)
 
-        def grams(influence: FloatArray) -> FloatArray | None:
-            nonlocal rho
-            rho = responses.of_influence(influence)
-            return responses.weighted_grams(rho) if np.isfinite(rho).all() else None
+    def grams(influence: FloatArray) -> FloatArray | None:
+        nonlocal rho
+        rho = responses.of_influence(influence)
+        return responses.weighted_grams(rho) if np.isfinite(rho).all() else None
 
-        if not found.iterate(grams):
-            return None
-        found.self_response, found.entries = rho, found.entries_of(responses, rho)
-        return found
+    if not found.iterate(grams):
+        return None
+    found.self_response, found.entries = rho, found.entries_of(responses, rho)
+    return found

@@ -181,53 +181,52 @@ def solve(visiting: Visiting, tolerance: float) -> FirstOrder | None:
     is_plain = visiting.size == 1 and len(visiting.entry) == 1 and not visiting.still.any()
     if not is_plain or len(visiting.squares) < FEWEST_MODES:
         return None
-    with np.errstate(over="ignore", invalid="ignore"):
-        enough, span = visiting.tolerances(tolerance)
-        nodes = visiting.nodes(span)
-        found = None if nodes is None else _diagonals(visiting, nodes, tolerance, enough)
-        if nodes is None or found is None:
-            return None
-        modes, common, shapes, own = found
-        rows, decay_rates, steps, last = visiting.rows, visiting.grades[0], visiting.steps, visiting.last
-        # H at the nodes enters with weights C + R r_i, in the sum over a sample's visits. The last visit is affine
-        # in its weight: what is cut short lies between a whole visit and none.
-        parts = [(last, steps), (1 - last, steps - 1)]
-        constant = np.asarray(sum(share * nodes.rule[:until].sum(axis=0) for share, until in parts))
-        response = np.asarray(sum(share * nodes.summed_convolution(until) for share, until in parts))
-        weights = constant + response @ common
-        pairs = BetweenModes(visiting, nodes, common, shapes, weights, tolerance)
-        smooth = pairs.interpolated(decay_rates, enough)
-        if smooth is None:
-            return None
-        polynomials, values = smooth
-        kernel, between, coupling = (np.zeros((len(decay_rates),) * 2) for _ in range(3))
-        entering, lengths = (response @ shapes).T @ modes.before, nodes.rule.sum(axis=0) @ shapes
-        for number, of_samples in enumerate(own):
-            gram = _weighted_gram(rows, of_samples)
-            kernel += entering[number][:, np.newaxis] * gram
-            np.einsum("kk->k", gram)[:] = 0.0
-            coupling += lengths[number] * gram
-            gram *= polynomials @ values[number] @ polynomials.T
-            between += gram
-        with np.errstate(divide="ignore"):
-            # What leads from a mode to others and back, and the influence of samples on themselves by such detours.
-            returns = np.einsum("kl,l,kl->k", coupling, decay_rates, between) / (weights @ modes.inner)
-        compared = rows[:: max(1, len(rows) // _COMPARED)] * decay_rates
-        own_ways = visiting.weight * np.einsum("ik,ik->i", compared @ between, compared)
-        left_out = max(float(np.abs(returns).max()), root_mean_square(own_ways))
-        if not np.isfinite(left_out):
-            return None
-        kernel -= between * decay_rates
-        np.einsum("kk->k", kernel)[:] += weights @ modes.before
-        kernel *= visiting.weight / 2
-        kernel += kernel.T.copy()
-        entries = ((weights[:, np.newaxis] + response @ (shapes @ own)).T @ modes.before) * rows
-        entries -= (rows * decay_rates) @ between.T
-        entries *= visiting.weight
-        # The mean over the visits in place of the sum; self responses are a small part of it.
-        between *= 1 / float(weights.sum())
-        rho, suffices = common[:, np.newaxis] + shapes @ own, left_out <= _MOST_LEFT_OUT * tolerance
-        return FirstOrder(visiting, nodes, modes, kernel, entries, between, rho, left_out, suffices)
+    enough, span = visiting.tolerances(tolerance)
+    nodes = visiting.nodes(span)
+    found = None if nodes is None else _diagonals(visiting, nodes, tolerance, enough)
+    if nodes is None or found is None:
+        return None
+    modes, common, shapes, own = found
+    rows, decay_rates, steps, last = visiting.rows, visiting.grades[0], visiting.steps, visiting.last
+    # H at the nodes enters with weights C + R r_i, in the sum over a sample's visits. The last visit is affine
+    # in its weight: what is cut short lies between a whole visit and none.
+    parts = [(last, steps), (1 - last, steps - 1)]
+    constant = np.asarray(sum(share * nodes.rule[:until].sum(axis=0) for share, until in parts))
+    response = np.asarray(sum(share * nodes.summed_convolution(until) for share, until in parts))
+    weights = constant + response @ common
+    pairs = BetweenModes(visiting, nodes, common, shapes, weights, tolerance)
+    smooth = pairs.interpolated(decay_rates, enough)
+    if smooth is None:
+        return None
+    polynomials, values = smooth
+    kernel, between, coupling = (np.zeros((len(decay_rates),) * 2) for _ in range(3))
+    entering, lengths = (response @ shapes).T @ modes.before, nodes.rule.sum(axis=0) @ shapes
+    for number, of_samples in enumerate(own):
+        gram = _weighted_gram(rows, of_samples)
+        kernel += entering[number][:, np.newaxis] * gram
+        np.einsum("kk->k", gram)[:] = 0.0
+        coupling += lengths[number] * gram
+        gram *= polynomials @ values[number] @ polynomials.T
+        between += gram
+    with np.errstate(divide="ignore"):
+        # What leads from a mode to others and back, and the influence of samples on themselves by such detours.
+        returns = np.einsum("kl,l,kl->k", coupling, decay_rates, between) / (weights @ modes.inner)
+    compared = rows[:: max(1, len(rows) // _COMPARED)] * decay_rates
+    own_ways = visiting.weight * np.einsum("ik,ik->i", compared @ between, compared)
+    left_out = max(float(np.abs(returns).max()), root_mean_square(own_ways))
+    if not np.isfinite(left_out):
+        return None
+    kernel -= between * decay_rates
+    np.einsum("kk->k", kernel)[:] += weights @ modes.before
+    kernel *= visiting.weight / 2
+    kernel += kernel.T.copy()
+    entries = ((weights[:, np.newaxis] + response @ (shapes @ own)).T @ modes.before) * rows
+    entries -= (rows * decay_rates) @ between.T
+    entries *= visiting.weight
+    # The mean over the visits in place of the sum; self responses are a small part of it.
+    between *= 1 / float(weights.sum())
+    rho, suffices = common[:, np.newaxis] + shapes @ own, left_out <= _MOST_LEFT_OUT * tolerance
+    return FirstOrder(visiting, nodes, modes, kernel, entries, between, rho, left_out, suffices)
 
 
 def _diagonals(

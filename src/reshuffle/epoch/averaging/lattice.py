@@ -190,8 +190,7 @@ def reshuffled_mean_map(blocks: Blocks, step: float) -> MeanMap:
     if needed > available_bytes():
         hint = "fewer batches", 'descend(..., {method}="auto")'
         require_memory(needed, f"batches is {batches}, and the exact mean over their orders", hint)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return cheaper(blocks, step).require_finite(batches)
+    return cheaper(blocks, step).require_finite(batches)
 
 
 def _cheaper(blocks: Blocks) -> tuple[Callable[[Blocks, float], MeanMap], float, float]:

@@ -146,20 +146,19 @@ def flops(n: int, rank: int, steps: int) -> float:
 def mean_map(whitened: Whitened, shares: FloatArray) -> MeanMap:
     """The mean over all orders of the samples, cut into batches whose visits weigh `shares` (B,)."""
     steps, coefficients = len(shares), _coefficients(shares, whitened.atoms)
-    with np.errstate(over="ignore", invalid="ignore"):
-        rows = whitened.orthonormal
-        met = _through_own(whitened, whitened.decay_rates, rows)
-        inputs = coefficients[1] * rows
-        if steps > 1:
-            inputs = inputs - coefficients[2] * (rows * whitened.decay_rates - met)
-        if steps > 2:
-            inputs = inputs + coefficients[3] * _degree_two(whitened, met)
-        if steps == MOST_BATCHES:
-            inputs = inputs - coefficients[4] * _degree_three(whitened)
-        return MeanMap(
-            whitened.factor, kernel(whitened, inputs.T), inputs.T * whitened.roots, whitened.unit, 1, 1.0,
-            partial(_modifier, whitened, coefficients, met),
-        ).require_finite(steps)  # fmt: skip
+    rows = whitened.orthonormal
+    met = _through_own(whitened, whitened.decay_rates, rows)
+    inputs = coefficients[1] * rows
+    if steps > 1:
+        inputs = inputs - coefficients[2] * (rows * whitened.decay_rates - met)
+    if steps > 2:
+        inputs = inputs + coefficients[3] * _degree_two(whitened, met)
+    if steps == MOST_BATCHES:
+        inputs = inputs - coefficients[4] * _degree_three(whitened)
+    return MeanMap(
+        whitened.factor, kernel(whitened, inputs.T), inputs.T * whitened.roots, whitened.unit, 1, 1.0,
+        partial(_modifier, whitened, coefficients, met),
+    ).require_finite(steps)  # fmt: skip
 
 
 def _coefficients(shares: FloatArray, n: int) -> FloatArray:

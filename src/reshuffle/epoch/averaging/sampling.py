@@ -169,20 +169,19 @@ class _Draws:
 
     def _follow(self, rounds: int) -> None:
         """Add so many rounds: a stack of pairs for every group in each."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            for _ in track(range(rounds), rounds, "drawing orders"):
-                for kernel, entries in zip(self._kernel, self._entries, strict=True):
-                    orders = self._draw(self._rng, self._pairs)
-                    kernels, constant, of_rows = follow_each(self._visits, self._force, orders)
-                    kernel += kernels.mean(axis=0)
-                    entries[:, 0] += constant.mean(axis=0)
-                    entries[:, 1:] += of_rows.mean(axis=0).T
-            self._rounds += rounds
-            # An average has no decay rate.
-            state = np.arange(self._visits.plain_dimension)
-            parts = [one.part(state) for one in self.maps]
-            losses = np.array([scaled_losses(one.left, one.right, one.kernel) for one in parts])
-            self.error = drawn_rate_error(losses, self._visits.rank)
+        for _ in track(range(rounds), rounds, "drawing orders"):
+            for kernel, entries in zip(self._kernel, self._entries, strict=True):
+                orders = self._draw(self._rng, self._pairs)
+                kernels, constant, of_rows = follow_each(self._visits, self._force, orders)
+                kernel += kernels.mean(axis=0)
+                entries[:, 0] += constant.mean(axis=0)
+                entries[:, 1:] += of_rows.mean(axis=0).T
+        self._rounds += rounds
+        # An average has no decay rate.
+        state = np.arange(self._visits.plain_dimension)
+        parts = [one.part(state) for one in self.maps]
+        losses = np.array([scaled_losses(one.left, one.right, one.kernel) for one in parts])
+        self.error = drawn_rate_error(losses, self._visits.rank)
 
 
 def follow_each(
@@ -401,7 +400,7 @@ class DrawnBlocks:
         d, missing = self.visits.dimension, MOST_GROUPS * (rounds - len(self._drawn))
         stacked = max(1, int(_VISITED_ENTRIES / max(self._blocks * d**2, 1)))
         found = [self._drawn.reshape(-1, d, d)]
-        with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
+        with few_threads(d):
             for first in range(0, missing, stacked):
                 some = min(stacked, missing - first)
                 drawn = self._timeline.draw_pairs(self._rng, some)
@@ -419,7 +418,7 @@ class DrawnBlocks:
         rows = np.concatenate([orders.rows for orders in drawn])
         divisors = np.concatenate([orders.divisors for orders in drawn])
         size = max(1, int(_STACKED_ENTRIES / max(d**2, 1)))
-        with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
+        with few_threads(d):
             found = [
                 _backwards(
                     self.visits, Orders(rows[at : at + size], divisors[at : at + size]), 0, self._steps

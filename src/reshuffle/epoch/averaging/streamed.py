@@ -114,45 +114,44 @@ def _solve(
     gathered: Gathered, visiting: Visiting, tolerance: float
 ) -> tuple[list[FloatArray], FloatArray] | None:
     """Rows u, E, off (each (q, k)) and responses (q, t) with the same products as those of all samples."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        equation = Cavity.of(visiting, tolerance)
-        if equation is None:
-            return None
+    equation = Cavity.of(visiting, tolerance)
+    if equation is None:
+        return None
 
-        def grams(influence: FloatArray) -> FloatArray | None:
-            """One pass: sum_i r_i u_i u_i' (q, k, k), chunk by chunk."""
+    def grams(influence: FloatArray) -> FloatArray | None:
+        """One pass: sum_i r_i u_i u_i' (q, k, k), chunk by chunk."""
 
-            def weighted(rows: FloatArray, responses: FloatArray) -> FloatArray:
-                total = np.zeros_like(influence)
-                for part in _parts(rows):
-                    solver = equation.responses_of(part)
-                    rho = solver.of_influence(influence)
-                    if not np.isfinite(rho).all():
-                        return np.full_like(influence, np.nan)
-                    total += solver.weighted_grams(rho)
-                return total
-
-            found = gathered(weighted, np.add)
-            return found if np.isfinite(found).all() else None
-
-        if not equation.iterate(grams):
-            return None
-
-        def factor(rows: FloatArray, responses: FloatArray) -> BatchFactor:
-            made = BatchFactor(3 * equation.k, responses.shape[1])
-            for start, part in zip(range(0, len(rows), _AT_ONCE), _parts(rows), strict=True):
+        def weighted(rows: FloatArray, responses: FloatArray) -> FloatArray:
+            total = np.zeros_like(influence)
+            for part in _parts(rows):
                 solver = equation.responses_of(part)
-                entries = equation.entries_of(solver, solver.of_influence(equation.influence))
-                off = cavity_maps.by_own_meetings(equation.visiting, part, entries, equation.tolerance)
-                made.add(np.hstack([part, entries, off]), responses[start : start + _AT_ONCE])
-            return made
+                rho = solver.of_influence(influence)
+                if not np.isfinite(rho).all():
+                    return np.full_like(influence, np.nan)
+                total += solver.weighted_grams(rho)
+            return total
 
-        def merged(first: BatchFactor, second: BatchFactor) -> BatchFactor:
-            first.add(*second.rows())
-            return first
+        found = gathered(weighted, np.add)
+        return found if np.isfinite(found).all() else None
 
-        table, responses = gathered(factor, merged).rows()
-        return np.split(table, 3, axis=1), responses
+    if not equation.iterate(grams):
+        return None
+
+    def factor(rows: FloatArray, responses: FloatArray) -> BatchFactor:
+        made = BatchFactor(3 * equation.k, responses.shape[1])
+        for start, part in zip(range(0, len(rows), _AT_ONCE), _parts(rows), strict=True):
+            solver = equation.responses_of(part)
+            entries = equation.entries_of(solver, solver.of_influence(equation.influence))
+            off = cavity_maps.by_own_meetings(equation.visiting, part, entries, equation.tolerance)
+            made.add(np.hstack([part, entries, off]), responses[start : start + _AT_ONCE])
+        return made
+
+    def merged(first: BatchFactor, second: BatchFactor) -> BatchFactor:
+        first.add(*second.rows())
+        return first
+
+    table, responses = gathered(factor, merged).rows()
+    return np.split(table, 3, axis=1), responses
 
 
 def _parts(rows: FloatArray) -> Iterator[FloatArray]:

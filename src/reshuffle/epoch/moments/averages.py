@@ -93,7 +93,7 @@ class AveragedMoments:
 
     def _after(self, epoch: int, now: _Joint) -> _Joint:
         """The moments after the epoch that follows `epoch` others."""
-        with few_threads(self.d), np.errstate(over="ignore", invalid="ignore"):
+        with few_threads(self.d):
             if epoch >= self.average.start and self.average.is_per_visit:
                 return self._by_visits(epoch, now)
             d, r, kept, taken = self.d, self.rank, self.average.kept, self.average.taken

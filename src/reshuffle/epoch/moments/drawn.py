@@ -270,21 +270,20 @@ class CentredDraws:
         rows = np.concatenate([orders.rows for _, orders in drawn])
         every = Orders(rows, np.concatenate([orders.divisors for _, orders in drawn]))
         first = 0
-        with np.errstate(over="ignore", invalid="ignore"):
-            kernel, constant, entries = follow_each(visits, visits.unit_force(self._inputs.truth), every)
-            maps = roots @ (mean.kernel - kernel) @ roots.T
-            pushed = (self._constant(constant, entries) @ roots.T - self._drift)[:, :, np.newaxis]
-            for group, orders in drawn:
-                here = slice(first, first + len(orders.rows))
-                beside, own = np.zeros_like(maps[here]), pushed[here, :, 0].T @ pushed[here, :, 0]
-                if self._inputs.given is None and self._inputs.noise:
-                    noise = self._inputs.noise * entries[here] - self._entries
-                    beside = roots @ (noise.swapaxes(1, 2) @ self._entries) @ roots.T
-                    flat = noise.reshape(-1, len(roots))
-                    own = own + roots @ (flat.T @ flat) @ roots.T
-                pushes = np.concatenate([beside, pushed[here]], axis=2)
-                self._drawn[group].append(_Drawn(maps[here], pushes, own))
-                first = here.stop
+        kernel, constant, entries = follow_each(visits, visits.unit_force(self._inputs.truth), every)
+        maps = roots @ (mean.kernel - kernel) @ roots.T
+        pushed = (self._constant(constant, entries) @ roots.T - self._drift)[:, :, np.newaxis]
+        for group, orders in drawn:
+            here = slice(first, first + len(orders.rows))
+            beside, own = np.zeros_like(maps[here]), pushed[here, :, 0].T @ pushed[here, :, 0]
+            if self._inputs.given is None and self._inputs.noise:
+                noise = self._inputs.noise * entries[here] - self._entries
+                beside = roots @ (noise.swapaxes(1, 2) @ self._entries) @ roots.T
+                flat = noise.reshape(-1, len(roots))
+                own = own + roots @ (flat.T @ flat) @ roots.T
+            pushes = np.concatenate([beside, pushed[here]], axis=2)
+            self._drawn[group].append(_Drawn(maps[here], pushes, own))
+            first = here.stop
 
     @property
     def maps(self) -> CentredMaps:
@@ -327,8 +326,7 @@ class CentredDraws:
 
         first = int(np.clip(AT_ONCE / self.flops(1), FEWEST_PAIRS, 16))
         values, errors = self._draw_until(found, price, first, budget)
-        with np.errstate(over="ignore"):
-            return np.ldexp(values, exponent), np.ldexp(errors, exponent)
+        return np.ldexp(values, exponent), np.ldexp(errors, exponent)
 
     def radii(self, budget: float) -> "tuple[Radius, Radius]":
         """The rate and the gain, from as many draws as it takes to know the gain."""
@@ -396,14 +394,13 @@ def spread(
     """
     finite = epochs[np.isfinite(epochs)]
     values, errors = np.full(len(epochs), np.inf), np.full(len(epochs), np.inf)
-    with np.errstate(over="ignore", invalid="ignore"):
-        path, *added = _forward(maps, weights, start, int(finite.max(initial=0.0)))
-        when = np.minimum(finite, len(path) - 1).astype(np.intp)
-        values[: len(when)] = path[when]
-        known = when[np.isfinite(path[when])]
-        errors[: len(known)] = error_of_mean(_of_groups(maps, weights, added, known).T)
-        if len(finite) < len(epochs):
-            values[-1], errors[-1] = _end(maps, weights)
+    path, *added = _forward(maps, weights, start, int(finite.max(initial=0.0)))
+    when = np.minimum(finite, len(path) - 1).astype(np.intp)
+    values[: len(when)] = path[when]
+    known = when[np.isfinite(path[when])]
+    errors[: len(known)] = error_of_mean(_of_groups(maps, weights, added, known).T)
+    if len(finite) < len(epochs):
+        values[-1], errors[-1] = _end(maps, weights)
     return values, errors
 
 
@@ -543,7 +540,7 @@ def drawn_covariances(
     )
     sizes = [min(at_once, orders - done) for done in range(0, orders, at_once)]
     drawn = []
-    with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
+    with few_threads(d):
         for size in track(sizes, len(sizes), "drawing orders"):
             drawn.append(follow_given(visits, given, timeline.draw_pairs(rng, size, alone=True)))
         kernels, pushed = (np.concatenate(parts) for parts in zip(*drawn, strict=True))

@@ -213,7 +213,7 @@ class EpochMoments:
         covariance: a sum of squares, so that no digits are lost where runs hardly differ.
         """
         d = self.dimension
-        with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
+        with few_threads(d):
             source = (CentredSource if centred else Source)(self, self.units * moments[:, d:].T)
             change = self.congruence_change(moments[:, :d], source)
             return np.hstack([change, (source.change() / self.units).T])
@@ -225,7 +225,7 @@ class EpochMoments:
 
     def congruence_change(self, matrix: FloatArray, source: "Source | None" = None) -> FloatArray:
         """E[A M A'] - M (d, d) over all orders for symmetric M, and what enters from a source."""
-        with few_threads(self.dimension), np.errstate(over="ignore", invalid="ignore"):
+        with few_threads(self.dimension):
             *_, last = self.changes((self._scales * matrix)[:, np.newaxis], source)
             change = last.mean(axis=0)[:, 0]
             if isinstance(source, CentredSource):

@@ -69,8 +69,7 @@ def congruence_change(timeline: Timeline) -> Callable[[FloatArray], FloatArray]:
     change, packing = _written_out_first(timeline), Packing(np.outer(visits.right, visits.right))
 
     def applied(matrix: FloatArray) -> FloatArray:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return packing.unpacked(change @ packing.packed(matrix))
+        return packing.unpacked(change @ packing.packed(matrix))
 
     return applied
 
@@ -93,7 +92,7 @@ def written_out(moments: EpochMoments) -> FloatArray:
     most = max(layer.nodes for layer in moments.layers[:half])
     height = max(1, int(_STACKED_BYTES / (8.0 * most * d * d)))
     found: dict[int, list[FloatArray]] = {steps - half: [], half: []} if halves else {half: []}
-    with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
+    with few_threads(d):
         for first in range(0, size, height):
             for number, change in zip(
                 range(1, half + 1), moments.changes(stack[:, first : first + height]), strict=False
@@ -141,10 +140,9 @@ class FarMoments:
         begin[-d:, 0] = self._moments.units * self._start[:, d]
         made = self._map.after(epochs, begin)[:, 0]
         found = np.zeros_like(self._start)
-        with np.errstate(over="ignore", invalid="ignore"):
-            cross = self._cross(made[size:])
-            found[:, :d] = self._packing.unpacked(made[:size])
-            found[:, d : d + cross.shape[1]] = cross
+        cross = self._cross(made[size:])
+        found[:, :d] = self._packing.unpacked(made[:size])
+        found[:, d : d + cross.shape[1]] = cross
         return np.where(np.isfinite(found), found, np.inf)
 
     def _cross(self, path: FloatArray) -> FloatArray:
@@ -170,11 +168,10 @@ class FarMoments:
             moments = np.hstack([np.zeros((d, d)), self._cross(path)])
             return np.asarray(self._packing.packed(self._moments.change(moments)[:, :d]) / sizes)
 
-        with np.errstate(over="ignore", invalid="ignore"):
-            entries[:size, 0] = added(np.zeros(beside))
-            full[:size, :size] = -written_out(self._moments) / sizes[:, np.newaxis]
-            for place, probe in enumerate(np.diag(probes)):
-                full[:size, size + place] = (entries[:size, 0] - added(probe)) / probes[place]
+        entries[:size, 0] = added(np.zeros(beside))
+        full[:size, :size] = -written_out(self._moments) / sizes[:, np.newaxis]
+        for place, probe in enumerate(np.diag(probes)):
+            full[:size, size + place] = (entries[:size, 0] - added(probe)) / probes[place]
         if self._is_noisy:
             full[size:-d, size:-d] = np.kron(kernel, identity)
             entries[size:-d, 0] = identity.ravel()

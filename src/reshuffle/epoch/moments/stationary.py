@@ -65,17 +65,16 @@ class Lyapunov:
     def _losses(self) -> list[FloatArray] | None:
         """I - A^(2^j) until A^(2^j) is negligible; None if it never is."""
         losses, identity = [self.loss], np.eye(len(self.loss))
-        with np.errstate(over="ignore", invalid="ignore"):
-            for _ in range(_DOUBLINGS):
-                last = losses[-1]
-                left = float(np.abs(identity - last).max(initial=0.0))
-                if left < _NEGLIGIBLE:
-                    return losses
-                following = 2 * last - last @ last
-                moved, eps = np.abs(following - last).max(axis=1), np.finfo(np.float64).eps
-                if not left < _LOST or (moved <= eps * np.abs(last).max(axis=1)).all():
-                    return None
-                losses.append(following)
+        for _ in range(_DOUBLINGS):
+            last = losses[-1]
+            left = float(np.abs(identity - last).max(initial=0.0))
+            if left < _NEGLIGIBLE:
+                return losses
+            following = 2 * last - last @ last
+            moved, eps = np.abs(following - last).max(axis=1), np.finfo(np.float64).eps
+            if not left < _LOST or (moved <= eps * np.abs(last).max(axis=1)).all():
+                return None
+            losses.append(following)
         return None
 
     @property
@@ -179,10 +178,9 @@ def limit_of(once: Map, units: FloatArray, tolerance: float = _CONVERGED) -> tup
     matrix, scales = np.zeros((len(units), len(units))), np.outer(units, units)
     changes: list[float] = []
     for _ in track(range(ROUNDS), ROUNDS, "stationary second moments"):
-        with np.errstate(over="ignore", invalid="ignore"):
-            following = once(matrix)
-            changes.append(float(np.abs(scales * (following - matrix)).max(initial=0.0)))
-            matrix, size = following, float(np.abs(scales * following).max(initial=0.0))
+        following = once(matrix)
+        changes.append(float(np.abs(scales * (following - matrix)).max(initial=0.0)))
+        matrix, size = following, float(np.abs(scales * following).max(initial=0.0))
         if not np.isfinite(size) or size > _GROWN * changes[0]:
             return np.full_like(matrix, np.inf), 0.0
         if changes[-1] <= tolerance * size:
@@ -235,8 +233,7 @@ def positive_radius(
     lower, upper, estimate = 0.0, np.inf, 0.0
     with few_threads(dimension):
         for _ in track(range(rounds), rounds, "second moments in the long run"):
-            with np.errstate(over="ignore", invalid="ignore"):
-                image = positive(matrix)
+            image = positive(matrix)
             if not np.isfinite(image).all():
                 return Enclosure(max(lower, 1.0), np.inf, np.inf)
             estimate = float(np.trace(image) / np.trace(matrix))
