@@ -52,7 +52,7 @@ test-slow: .venv/installed .venv/browser
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow tests
 
 # The lowest versions that are declared, with the lowest Python: none of them may be a false promise.
-LOWEST ?= tests/lowest.py tests/test_essentials.py tests/test_package.py tests/cli/test_terminal.py
+LOWEST ?= tests/lowest.py tests/test_essentials.py tests/test_package.py tests/cli/test_terminal.py tests/free/solver/test_repeated_questions.py
 .venv/lowest/installed: pyproject.toml
 	$(PYTHON) -m venv .venv/lowest
 	.venv/lowest/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \

@@ -11,7 +11,7 @@ import reshuffle as rs
 from reshuffle.simulation import single_run_risks
 from tests.looped import for_all
 from tests.oracles import brute_force
-from tests.problems import SCHEMES, case, close
+from tests.problems import case, close
 
 training = import_module("reshuffle.simulation")
 
@@ -23,40 +23,6 @@ def within_four_standard_errors(estimate, exact):
     # A deterministic quantity has no spread but still its rounding.
     allowed = 4 * estimate.standard_error + 1e-12 * (1 + np.abs(exact))
     assert (deviation <= allowed).all(), f"{(deviation / allowed).max() * 4:.2f} standard errors away"
-
-
-@for_all("scheme", SCHEMES)
-@for_all("n, p, equal", [(12, 18, True), (20, 6, False)])
-def test_the_mean_iterate_of_many_runs_is_the_exact_one(scheme, n, p, equal):
-    middle = case(n, p, 4, equal=equal, step=0.08)
-    result = rs.simulate(
-        middle.problem,
-        middle.scheme(scheme),
-        step=middle.step,
-        epochs=EPOCHS,
-        runs=4000,
-        seed=3,
-        start=middle.start,
-    )
-    within_four_standard_errors(result.iterate, middle.run(scheme).iterate(EPOCHS))
-
-
-@for_all("scheme", SCHEMES)
-def test_the_risk_of_the_mean_iterate_is_the_exact_one(scheme):
-    middle = case(16, 24, 4, step=0.05, noise=1.0)
-    result = rs.simulate(
-        middle.problem,
-        middle.scheme(scheme),
-        step=middle.step,
-        epochs=EPOCHS,
-        runs=8000,
-        seed=1,
-        start=middle.start,
-        fresh_noise=True,
-    )
-    exact = middle.run(scheme).risk(EPOCHS).total
-    within_four_standard_errors(result.risk, exact)
-    assert (result.expected_risk.mean >= exact - 4 * result.expected_risk.standard_error - 1e-12).all()
 
 
 @for_all("scheme", [rs.RandomReshuffling(batches=3), rs.SampleReshuffling(batches=3), rs.FullBatch()])
