@@ -247,7 +247,7 @@ class TangentProblem(LeastSquares):
     def of_kernel(cls, features: KernelFeatures, y: FloatArray) -> "TangentProblem":
         """The problem by the features of the tangent kernel (n t, n t)."""
         made = cls(features.rows, y)
-        made.reduction = features.reduction(made.y)
+        made.reduction = features.reduction(made.compressed.y)
         return made
 
 
