@@ -208,3 +208,14 @@ def test_features_that_are_all_zero_are_moved_by_the_penalty_alone(mean_square):
     problem = rs.LeastSquares(np.zeros((3, 2)), np.zeros(3))
     found = rs.critical_step(problem, rs.RandomReshuffling(batches=3), mean_square=mean_square, penalty=0.1)
     assert found == pytest.approx(20.0, rel=1e-8)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_the_recursion_is_taken_where_it_is_quicker_than_simulation_or_asked_for(momentum):
+    problem, scheme = rs.gaussian(400, 200, noise=1.0, seed=0), rs.RandomReshuffling(batches=4)
+
+    def taken(epochs, method="auto"):
+        run = rs.descend(problem, scheme, alpha=0.3, momentum=momentum, method=method)
+        return run.second_moment_choice(epochs).taken
+
+    assert [taken(2), taken(100), taken(100, "exact")] == ["recursion", "simulation", "recursion"]

@@ -417,10 +417,10 @@ def choice(
 ) -> Choice:
     """The method of the second moments of a run, up to the given ascending epochs.
 
-    The recursion over all orders if it takes a second at most, or is affordable and cheaper than simulating the
-    spread to 5%. Where it is not, centred maps of drawn orders serve all epochs, if these are alike and that is
-    cheaper; otherwise runs are simulated. `squares` says whether the map of an epoch may be squared where the state
-    is small.
+    The recursion over all orders if it takes a second at most, or is affordable and either cheaper than simulating
+    the spread to 5% or asked for by method="exact". Where it is not, centred maps of drawn orders serve all epochs,
+    if these are alike and that is cheaper; otherwise runs are simulated. `squares` says whether the map of an epoch
+    may be squared where the state is small.
     """
     if run.scheme.has_stages:
         return _of_stages([choice(each, None, at, given_responses, squares) for each, at in run.parts(when)])
@@ -462,7 +462,8 @@ def choice(
     of_recursion = too_much(price, budget) if is_exact else "the mean over orders is not exact"
     price_of_runs = np.inf if with_limit else simulation_flops(run, _RUNS, last)
     simulated_instead = f"simulated runs take {price_of_runs:.1g} operations for a spread to 5%"
-    if not of_recursion and not accuracy.must_be_exact and max(price_of_runs, A_SECOND) < price:
+    insists = accuracy.must_be_exact or (epoch is not None and epoch.accuracy.must_be_exact)
+    if not of_recursion and not insists and max(price_of_runs, A_SECOND) < price:
         of_recursion = simulated_instead
 
     unneeded = "" if of_recursion else "the exact recursion is affordable"
