@@ -40,6 +40,8 @@ _ROUNDING = 1e-8
 """Relative to the terms that are added: what many epochs of rounding may do to a sum of them."""
 _SAMPLED_FLOPS = 4e10
 _FEWEST_RUNS, MOST_RUNS = 100, 4000
+_FEW_SECONDS = 3 * A_SECOND
+"""Operations up to which an exact spread is worth more than a quick one."""
 SHARE, _RUNS, _PILOT = 0.05, 800, 200
 """Requested standard error of a simulated spread, relative to it, runs that it takes where one mode has all, and
 those that tell how many it takes."""
@@ -417,7 +419,7 @@ def choice(
 ) -> Choice:
     """The method of the second moments of a run, up to the given ascending epochs.
 
-    The recursion over all orders if it takes a second at most, or is affordable and either cheaper than simulating
+    The recursion over all orders if it takes a few seconds at most, or is affordable and either cheaper than simulating
     the spread to 5% or asked for by method="exact". Where it is not, centred maps of drawn orders serve all epochs,
     if these are alike and that is cheaper; otherwise runs are simulated. `squares` says whether the map of an epoch
     may be squared where the state is small.
@@ -463,7 +465,7 @@ def choice(
     price_of_runs = np.inf if with_limit else simulation_flops(run, _RUNS, last)
     simulated_instead = f"simulated runs take {price_of_runs:.1g} operations for a spread to 5%"
     insists = accuracy.must_be_exact or (epoch is not None and epoch.accuracy.must_be_exact)
-    if not of_recursion and not insists and max(price_of_runs, A_SECOND) < price:
+    if not of_recursion and not insists and max(price_of_runs, _FEW_SECONDS) < price:
         of_recursion = simulated_instead
 
     unneeded = "" if of_recursion else "the exact recursion is affordable"
