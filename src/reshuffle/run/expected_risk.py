@@ -421,8 +421,8 @@ def choice(
 
     The recursion over all orders if it takes a few seconds at most, or is affordable and either cheaper than
     simulating the spread to 5% or asked for by method="exact". Where it is not, centred maps of drawn orders serve
-    all epochs, if these are alike and that is cheaper; otherwise runs are simulated. `squares` says whether the map of an epoch
-    may be squared where the state is small.
+    all epochs, if these are alike and that is cheaper; otherwise runs are simulated. `squares` says whether the map
+    of an epoch may be squared where the state is small.
     """
     if run.scheme.has_stages:
         return _of_stages([choice(each, None, at, given_responses, squares) for each, at in run.parts(when)])
