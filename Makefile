@@ -51,12 +51,13 @@ quick: .venv/installed
 test-slow: .venv/installed .venv/browser
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow tests
 
-# The lowest versions that are declared, with the lowest Python: none of them may be a false promise.
+# The lowest versions that are declared, with the lowest Python: none of them may be a false promise. EXTRAS adds those
+# of extras, WITH what their tests need, LOWEST names the tests: all of them are a job of the workflow.
 LOWEST ?= tests/lowest.py tests/test_essentials.py tests/test_package.py tests/cli/test_terminal.py tests/free/solver/test_repeated_questions.py
 .venv/lowest/installed: pyproject.toml
 	$(PYTHON) -m venv .venv/lowest
 	.venv/lowest/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
-	  $$($(PYTHON) -m tests.lowest) hypothesis pytest pytest-doctestplus
+	  $$($(PYTHON) -m tests.lowest $(EXTRAS)) $(WITH) hypothesis pytest pytest-doctestplus
 	touch $@
 
 test-lowest: .venv/lowest/installed

@@ -65,7 +65,7 @@ def test_the_help_of_curve_states_the_defaults_of_descend(capsys):
     words = " ".join(shown(capsys, "curve --help").replace("│", " ").split())
     defaults = inspect.signature(rs.descend).parameters
     for option, name in (("--rtol", "rtol"), ("--budget", "budget")):
-        stated = re.search(rf"{option} FLOAT .*?; else ([\d.e-]+\d)", words).group(1)
+        stated = re.search(rf"{option}\b.*?; else ([\d.e-]+\d)", words).group(1)
         assert float(stated) == defaults[name].default
 
 

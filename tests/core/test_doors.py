@@ -78,7 +78,7 @@ def _public_callables():
 def _flags():
     for name, item in _public_callables():
         for parameter in inspect.signature(item).parameters.values():
-            if isinstance(parameter.default, bool) or "bool" in str(parameter.annotation):
+            if isinstance(parameter.default, bool) or parameter.annotation in (bool, bool | None):
                 yield pytest.param(item, parameter.name, id=f"{name}-{parameter.name}")
 
 

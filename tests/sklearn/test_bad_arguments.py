@@ -71,7 +71,7 @@ LIST = "must be a list of what to try, with at least one entry"
             for value in ([], [0, 1])
         ),
         (MANY, {"cv": 1}, "k-fold cross-validation requires at least one"),
-        (MANY, {"cv": "many"}, "Expected `cv` as an integer"),
+        (MANY, {"cv": "many"}, "Expected `?cv`? as an integer"),
         (MANY, {"learning_rates": [1e6], "epochs": [300]}, "learning_rates must have one that converges"),
         (KERNEL, {"kernel": "euclid"}, r"kernel|metric"),
         (KERNEL, {"batch_size": 0}, "batch_size must be"),

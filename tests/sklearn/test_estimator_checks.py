@@ -40,9 +40,9 @@ for model in MODELS:
 def test_estimator_checks(model):
     checks = check_estimator(model, on_fail=None, on_skip=None)
     assert [check for check in checks if check["status"] not in ("passed", "skipped")] == []
-    assert [check["check_name"] for check in checks if check["status"] == "skipped"] == [
-        "check_array_api_input"
-    ]
+    # scikit-learn 1.6 has no such check.
+    skipped = {check["check_name"] for check in checks if check["status"] == "skipped"}
+    assert skipped <= {"check_array_api_input"}
 
 
 @pytest.mark.slow
