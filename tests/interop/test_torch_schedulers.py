@@ -1,6 +1,7 @@
 """Every schedule against the scheduler of torch that it stands for: value by value, and in real training."""
 
 import numpy as np
+import pytest
 import torch
 from torch.optim import lr_scheduler as lr
 
@@ -8,6 +9,8 @@ import reshuffle as rs
 from tests.interop.training import both, problem
 from tests.looped import for_all
 
+# torch 2.3 warns of what its own sequences of schedulers do.
+pytestmark = pytest.mark.filterwarnings("ignore:The epoch parameter in:UserWarning:torch")
 S = rs.schedules
 BASE = 0.06
 """torch's learning rate: ours is twice that, since MSELoss has no factor 1/2."""
