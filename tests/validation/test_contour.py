@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import reshuffle as rs
 from reshuffle._linalg import power_and_sum
 from reshuffle.validation.contour import around
 from tests.looped import for_all
@@ -42,3 +43,17 @@ def test_complex_paces_beside_the_slit(beside):
 def test_paces_on_the_way_to_divergence_are_refused():
     with pytest.raises(ArithmeticError, match="diverge"):
         around(0.0, 1.5, 1000.0, np.array([1 + 0.9999j]))
+
+
+@for_all("nesterov", [False, True])
+@for_all("step", [3e-8, 1e-4])
+def test_limits_with_momentum_are_as_exact_at_tiny_steps(step, nesterov):
+    """Consistent rows end at the shortest solution, whatever the step; small decay rates must not be rounded away."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_normal((8, 12)), rng.standard_normal(8)
+        scheme = rs.RandomReshuffling(batches=4)
+        found = rs.descend(rs.LeastSquares(X, y), scheme, step, momentum=0.5, nesterov=nesterov)
+        without = [np.linalg.pinv(np.delete(X, i, 0)) @ np.delete(y, i) for i in range(8)]
+        want = np.square(y - np.einsum("ij,ij->i", X, without)).mean()
+        assert float(found.leave_one_out(math.inf).mean_square) == pytest.approx(want, rel=1e-10)

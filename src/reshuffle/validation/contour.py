@@ -33,6 +33,8 @@ FARTHEST = 4e9
 """Epochs in which rounding of the decay rates adds up to a millionth."""
 _APART, _APART_COMPLEX = 1e-11, 1e-8
 """Ratio of decay rates below which small ones, and what enters them, are known poorly."""
+_GAP = 1e4
+"""Ratio of successive decay rates from which on the smaller ones are computed apart."""
 _NARROW = 0.02
 """Width left for the curve, relative to that around an empty slit, below which nodes would be too many."""
 _WORST_BASIS = 1e5
@@ -116,6 +118,27 @@ def require_resolved(sizes: FloatArray, apart: float = _APART) -> None:
         raise ArithmeticError("decay rates are too far apart for their modes to be separated.")
 
 
+def _eigenvectors(loss: FloatArray) -> tuple[AnyArray, AnyArray]:
+    """Eigenvalues (d,) and right eigenvectors (d, d) of D = I - A, complex.
+
+    D is S K S with a diagonal S that holds all that is small, such as the step. Eigenvalues are rounded relative to
+    the largest: where a gap separates slow modes, these are taken from S^-1 K^-1 S^-1, in which they are the largest.
+    """
+    values, vectors = scipy.linalg.eig(loss, check_finite=False)
+    order = np.argsort(np.abs(values))
+    sizes, scale = np.abs(values[order]), np.sqrt(np.abs(np.diag(loss)))
+    gaps = sizes[1:] - _GAP * sizes[:-1]
+    if not ((gaps > 0).any() and sizes[0] > 0 and scale.min() > 0):
+        return values.astype(complex), vectors.astype(complex)
+    slow = int(np.argmax(sizes[1:] / sizes[:-1])) + 1
+    across = np.multiply.outer(scale, scale)
+    backwards, vectors_back = scipy.linalg.eig(np.linalg.inv(loss / across) / across, check_finite=False)
+    few, many = np.argsort(-np.abs(backwards))[:slow], order[slow:]
+    return np.append(1 / backwards[few], values[many]).astype(complex), np.hstack(
+        [vectors_back[:, few], vectors[:, many]]
+    ).astype(complex)
+
+
 class Eigenvectors:
     """Decay rates (k,) and eigenvectors of an epoch map A = I - D; one of each conjugate pair.
 
@@ -132,7 +155,7 @@ class Eigenvectors:
         if not np.isfinite(loss).all():
             raise ArithmeticError("the mean map is beyond the range of numbers.")
         # Vectors are real where all values are.
-        values, vectors = (part.astype(complex) for part in scipy.linalg.eig(loss, check_finite=False))
+        values, vectors = _eigenvectors(loss)
         if not np.linalg.cond(vectors) < _WORST_BASIS:
             raise ArithmeticError("the eigenvectors of the mean map are no coordinates.")
         upper = values.imag >= 0
