@@ -26,3 +26,15 @@ def test_bounds_that_stay_apart_are_an_error(monkeypatch):
     assert found.error_kind == "bound"
     close(found.error, max(found.rate - found.bounds[0], found.bounds[1] - found.rate))
     assert found.error > 1e-4
+
+
+def test_the_rate_does_not_depend_on_the_method_of_the_mean():
+    """A mean over drawn orders is not taken for the exact one."""
+    problem = rs.LeastSquares(X, np.zeros(4))
+    sampled, exact = (
+        rs.descend(problem, rs.RandomReshuffling(batches=3), 0.15, method=method).mean_square_stability()
+        for method in ("sampling", "exact")
+    )
+    assert exact.rate > sampled.error == 0
+    close(sampled.rate, exact.rate)
+    close(sampled.gain, exact.gain)

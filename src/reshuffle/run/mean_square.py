@@ -101,7 +101,8 @@ def mean_square_stability(run: AffineTrajectory, modes: ModesTrajectory | None =
         run = AffineTrajectory(run.problem, run.scheme, run.recipe, run.start, wanted)
         timeline = run.timeline
     is_lattice = climbs(run.scheme) and is_written_out(timeline)
-    if modes is not None and run.visited is run.problem and is_lattice:
+    is_known = modes is not None and modes.error_kind == "exact"
+    if modes is not None and is_known and run.visited is run.problem and is_lattice:
         timeline.learn(mean_of(modes.epoch, run, timeline.visits(0)))
     spreads = timeline.space.dimension > 0 and timeline.count == 1 and timeline.scheme.is_random
     spreads = spreads and run.dimension > 0 and run.recipe.at(0).step != 0

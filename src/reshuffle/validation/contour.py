@@ -121,8 +121,8 @@ def require_resolved(sizes: FloatArray, apart: float = _APART) -> None:
 def _eigenvectors(loss: FloatArray) -> tuple[AnyArray, AnyArray]:
     """Eigenvalues (d,) and right eigenvectors (d, d) of D = I - A, complex.
 
-    D is S K S with a diagonal S that holds all that is small, such as the step. Eigenvalues are rounded relative to
-    the largest: where a gap separates slow modes, these are taken from S^-1 K^-1 S^-1, in which they are the largest.
+    D is S K S with a diagonal S that holds all that is small, such as the step. Eigenvalues are rounded relative
+    to the largest: where a gap separates slow modes, they are taken from S^-1 K^-1 S^-1, where they are largest.
     """
     values, vectors = scipy.linalg.eig(loss, check_finite=False)
     order = np.argsort(np.abs(values))
