@@ -12,10 +12,9 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._progress import track
 from reshuffle.recipe import Recipe
-from reshuffle.run import Run
 from reshuffle.schemes.base import Visit
 from reshuffle.torch.drawn_runs import DrawnRuns, LinearRuns, linear_steps
-from reshuffle.torch.lazy_network import LazyNetwork, linearize
+from reshuffle.torch.lazy_network import linearize
 from reshuffle.torch.samples import torch_itself
 from reshuffle.torch.training_loop import recipe
 
@@ -100,14 +99,9 @@ class LazyComparison:
 
     def __repr__(self) -> str:
         lines = ["  epoch   loss of the network   of its tangent   computed   apart   weights moved"]
-        columns = (
-            self.epochs,
-            self.network_loss.mean(axis=0),
-            self.linear_loss.mean(axis=0),
-            self.mean_loss,
-            self.distance,
-            self.weights_moved.mean(axis=0),
-        )
+        network_loss, linear_loss = self.network_loss.mean(axis=0), self.linear_loss.mean(axis=0)
+        weights_moved = self.weights_moved.mean(axis=0)
+        columns = (self.epochs, network_loss, linear_loss, self.mean_loss, self.distance, weights_moved)
         for epoch, network, linear, mean, apart, weights in zip(*columns, strict=True):
             lines.append(f"{epoch:7d}{network:22.4g}{linear:17.4g}{mean:11.4g}{apart:8.1%}{weights:16.1%}")
         share = self.distance[-1]
@@ -193,26 +187,16 @@ def compare(
                 orders = list(next(visits))
                 trained.train(epoch, orders)
                 tangent.train(epoch, orders)
-    shape = (runs, len(when))
-    return LazyComparison(
-        when,
-        np.reshape(network, (*shape, *lazy.before.shape)),
-        np.reshape(linear, (*shape, *lazy.before.shape)),
-        np.asarray(lazy.predict(computed, None, when)),
-        _error_of_mean(lazy, computed, when),
-        lazy.before,
-        lazy.targets,
-        np.reshape(weights, shape),
-    )
-
-
-def _error_of_mean(lazy: LazyNetwork, computed: Run | DrawnRuns, when: IntArray) -> FloatArray:
-    """The error of the computed mean, in Euclidean norm over samples and outputs, (E,)."""
     if isinstance(computed, DrawnRuns):
-        return np.asarray(np.linalg.norm(computed.predict(None, when)[1], axis=(1, 2)))
-    if computed.error_kind == "exact":
-        return np.zeros(len(when))
-    return float(np.linalg.norm(lazy.problem.X, 2)) * np.asarray(computed.iterate_error(when))
+        error = np.asarray(np.linalg.norm(computed.predict(None, when)[1], axis=(1, 2)))
+    elif computed.error_kind == "exact":
+        error = np.zeros(len(when))
+    else:
+        error = float(np.linalg.norm(lazy.problem.X, 2)) * np.asarray(computed.iterate_error(when))
+    shape, mean = (runs, len(when)), np.asarray(lazy.predict(computed, None, when))
+    trained_outputs, outputs = (np.reshape(part, (*shape, *lazy.before.shape)) for part in (network, linear))
+    moved = np.reshape(weights, shape)
+    return LazyComparison(when, trained_outputs, outputs, mean, error, lazy.before, lazy.targets, moved)
 
 
 class _NetworkRun:

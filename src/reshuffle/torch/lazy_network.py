@@ -13,8 +13,8 @@ from reshuffle._arrays import FloatArray
 from reshuffle.epoch.select import Accuracy, decomposition_choice
 from reshuffle.problem.kernel import KernelFeatures
 from reshuffle.run import Run, critical_step
+from reshuffle.torch import samples
 from reshuffle.torch.drawn_runs import DrawnRuns, linear_steps
-from reshuffle.torch.samples import all_inputs, device_of, moved, require_deterministic, responses
 from reshuffle.torch.tangents import TangentProblem, Tangents, tangent_kernel
 from reshuffle.torch.training_loop import TrainingLoop
 
@@ -55,8 +55,7 @@ class LazyNetwork:
 
     def __repr__(self) -> str:
         form = "kernel" if self._by_kernel else "features"
-        is_known = "_posed" in self.__dict__
-        size = f"rank {self.problem.p}" if is_known else f"{self.before.size} rows"
+        size = f"rank {self.problem.p}" if "_posed" in vars(self) else f"{self.before.size} rows"
         return (
             f"LazyNetwork(samples={len(self.before)}, outputs={self.outputs}, weights={self.weights}, by its "
             f"tangent {form} of {size})"
@@ -73,7 +72,7 @@ class LazyNetwork:
         if not self._by_kernel:
             return TangentProblem(self.tangents.all_rows(self.inputs, self.outputs), missing), None
         kernel = KernelFeatures(tangent_kernel(self.tangents, self.inputs, self.outputs))
-        return TangentProblem.of_kernel(kernel, missing), kernel
+        return TangentProblem(kernel, missing), kernel
 
     def descend(self, loop: TrainingLoop, *, runs: int = 16, **accuracy: Any) -> Run | DrawnRuns:
         """The run of a training loop on this network.
@@ -99,9 +98,8 @@ class LazyNetwork:
             return loop.descend(self.problem, **accuracy)
         lazily = loop.for_tangents(self.outputs, len(self.before))
         lazily.sharing()
-        missing = self.targets - self.before
         steps = linear_steps(self.tangents, self.inputs)
-        return DrawnRuns(lazily, runs, wanted.seed, choice, missing, steps, self.inputs)
+        return DrawnRuns(lazily, runs, wanted.seed, choice, self.targets - self.before, steps, self.inputs)
 
     def predict(
         self, run: Run | DrawnRuns, inputs: Any, epochs: ArrayLike, *, return_std: bool = False
@@ -153,17 +151,15 @@ class LazyNetwork:
             raise ValueError("accuracy needs classes, but the targets of this network are numbers.")
         inputs, labels = None, self.targets.argmax(axis=1)
         if loader is not None:
-            inputs, labels = all_inputs(loader, self.inputs.device)
+            inputs, labels = samples.all_inputs(loader, self.inputs.device)
         when = _arrays.epochs(epochs)
         if isinstance(run, DrawnRuns):
-            hits = self.predict(run, inputs, when).argmax(axis=-1) == labels  # type: ignore[union-attr]
-            return np.asarray(hits.mean(axis=-1))
+            outputs = np.asarray(self.predict(run, inputs, when))
+            return np.asarray((outputs.argmax(axis=-1) == labels).mean(axis=-1))
         rows, before = self._rows(inputs)
-        shares = [
-            ((before + run.predict(rows, moment).reshape(before.shape)).argmax(axis=1) == labels).mean()
-            for moment in when.ravel().tolist()
-        ]
-        return np.reshape(shares, when.shape)
+        return samples.share_of_hits(
+            lambda epoch: before + run.predict(rows, epoch).reshape(before.shape), labels, when
+        )
 
     def critical_learning_rate(self, loop: TrainingLoop, *, mean_square: bool = True) -> float:
         """The largest learning rate at which single runs of the linear network converge, all else as in the loop.
@@ -175,13 +171,13 @@ class LazyNetwork:
         mean_square : bool
             True for single runs, which converge in mean square; False for their mean over the orders.
         """
-        sharing = loop.sharing()
+        sharing, used = loop.sharing(), loop.recipe
         found = critical_step(
             self.problem,
             sharing.scheme,
             mean_square=mean_square,
-            momentum=loop.recipe.momentum,
-            nesterov=loop.recipe.nesterov,
+            momentum=used.momentum,
+            nesterov=used.nesterov,
         )
         return float(found / sharing.unit)
 
@@ -200,7 +196,7 @@ class LazyNetwork:
         """Inputs on the device of the network, and its outputs before training."""
         if inputs is None:
             return None, self.before
-        given = moved(inputs, self.inputs.device)
+        given = samples.moved(inputs, self.inputs.device)
         return given, self.tangents.outputs(given)
 
 
@@ -248,14 +244,14 @@ def linearize(model: Any, loader: Any, *, by: str = "auto", device: Any = None) 
     (3, 2)
     """
     by = _arrays.choice("by", by, ("auto", "features", "kernel"))
-    require_deterministic(model)
+    samples.require_deterministic(model)
     # A copy: training the model afterwards must not change its tangents.
-    where = device_of(model, device)
+    where = samples.device_of(model, device)
     tangents = Tangents(copy.deepcopy(model).to(where))
-    inputs, targets = all_inputs(loader, where)
+    inputs, targets = samples.all_inputs(loader, where)
     before = tangents.outputs(inputs)
     outputs = before.shape[1]
-    wanted, classes = responses(targets, outputs)
+    wanted, classes = samples.responses(targets, outputs)
     by_kernel = by == "kernel" or (by == "auto" and tangents.count > before.size)
     network = LazyNetwork(outputs, tangents.count, classes, before, wanted, tangents, inputs, by_kernel)
     if decomposition_choice(before.size, Accuracy()).taken == "decomposed":

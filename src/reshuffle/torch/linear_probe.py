@@ -11,16 +11,7 @@ from reshuffle._arrays import AnyArray, FloatArray
 from reshuffle.planning import Plan, plan
 from reshuffle.problem import LeastSquares
 from reshuffle.run import Run
-from reshuffle.torch.samples import (
-    checked_outputs,
-    collected,
-    device_of,
-    moved,
-    one_hot,
-    placed,
-    require_deterministic,
-    torch_itself,
-)
+from reshuffle.torch import samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +87,7 @@ class Probe:
             rows, labels = self.problem.X, self.problem.y.argmax(axis=1)
         else:
             rows, labels = self.rows(loader)
-        # One epoch at a time: predictions of all of them together would not be bounded.
-        when = _arrays.epochs(epochs)
-        hits = [
-            (run.predict(rows, moment).argmax(axis=-1) == labels).mean() for moment in when.ravel().tolist()
-        ]
-        return np.reshape(hits, when.shape)
+        return samples.share_of_hits(lambda epoch: run.predict(rows, epoch), labels, _arrays.epochs(epochs))
 
 
 def probe(
@@ -146,17 +132,17 @@ def probe(
         if classes is not None:
             raise ValueError(f"classes must be None where targets are numbers, but it is {classes!r}.")
         return Probe(LeastSquares(X, targets.astype(np.float64)), None, has_bias, backbone)
-    y = one_hot(targets, None if classes is None else _arrays.whole_number("classes", classes, 1))
+    y = samples.one_hot(targets, None if classes is None else _arrays.whole_number("classes", classes, 1))
     return Probe(LeastSquares(X, y), y.shape[1], has_bias, backbone)
 
 
 def _features(backbone: Any, loader: Any, has_bias: bool, device: Any) -> tuple[FloatArray, AnyArray]:
     """The features (n, d), in float64, and the targets of all samples, one batch in memory at a time."""
-    require_deterministic(backbone)
-    where = device_of(backbone, device)
+    samples.require_deterministic(backbone)
+    where = samples.device_of(backbone, device)
 
     def rows_of(inputs: Any) -> FloatArray:
-        made = checked_outputs(backbone(moved(inputs, where)), "backbone")
+        made = samples.checked_outputs(backbone(samples.moved(inputs, where)), "backbone")
         if made.ndim != 2:
             raise ValueError(
                 f"backbone must return features of shape (samples, d), but their shape is "
@@ -165,6 +151,11 @@ def _features(backbone: Any, loader: Any, has_bias: bool, device: Any) -> tuple[
         rows = np.asarray(made.cpu(), dtype=np.float64)
         return np.column_stack([rows, np.ones(len(rows))]) if has_bias else rows
 
-    with torch_itself().inference_mode(), placed(backbone, where):
-        found, targets = collected(loader, rows_of)
+    home = samples.device_of(backbone)
+    backbone.to(where)
+    try:
+        with samples.torch_itself().inference_mode():
+            found, targets = samples.collected(loader, rows_of)
+    finally:
+        backbone.to(home)
     return np.concatenate(found), targets

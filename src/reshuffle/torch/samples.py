@@ -1,7 +1,6 @@
 """Models and loaders of torch: devices, models that always give the same outputs, and all samples of a loader."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -45,17 +44,6 @@ def device_of(model: Any, device: Any = None) -> Any:
     return where
 
 
-@contextmanager
-def placed(model: Any, where: Any) -> Iterator[None]:
-    """The model on a device, and back where it was afterwards."""
-    home = next((parameter.device for parameter in model.parameters()), where)
-    model.to(where)
-    try:
-        yield
-    finally:
-        model.to(home)
-
-
 def moved(inputs: Any, where: Any) -> Any:
     """Inputs on a device, if they are a tensor."""
     return inputs.to(where) if isinstance(inputs, torch_itself().Tensor) else inputs
@@ -90,10 +78,15 @@ def checked_outputs(made: Any, model: str) -> Any:
     return made
 
 
+def share_of_hits(outputs: Callable[[float], FloatArray], labels: AnyArray, epochs: FloatArray) -> FloatArray:
+    """Shares of rows whose largest output is that of their label, one epoch at a time: all outputs are many."""
+    shares = [(outputs(epoch).argmax(axis=1) == labels).mean() for epoch in epochs.ravel().tolist()]
+    return np.reshape(shares, epochs.shape)
+
+
 def require_precision(what: str, value: Any, model: str) -> None:
     """Refuse tensors of other kinds than float32 and float64."""
-    torch = torch_itself()
-    if value.dtype not in (torch.float32, torch.float64):
+    if value.dtype not in (torch_itself().float32, torch_itself().float64):
         raise UnsupportedError(
             f"{what} must be float32 or float64, but it is {value.dtype}, which is too coarse to answer from; "
             f"call .float() on the {model}."
@@ -159,17 +152,15 @@ def _in_order(loader: Any) -> Any:
 
 def collected(loader: Any, rows_of: Callable[[Any], Any]) -> tuple[list[Any], AnyArray]:
     """What a function makes of each batch of inputs, and the targets of all samples, in the order of the data."""
-    found: list[Any] = []
-    targets: list[AnyArray] = []
+    found: list[tuple[Any, AnyArray]] = []
     for inputs, answers in track(pairs(loader), None, "reading samples"):
-        rows = rows_of(inputs)
-        if len(rows) != len(answers):
+        found.append((rows_of(inputs), answers))
+        rows, targets = map(len, found[-1])
+        if rows != targets:
             raise ValueError(
-                f"there must be one row per sample, but a batch has {len(rows)} rows and {len(answers)} targets."
+                f"there must be one row per sample, but a batch has {rows} rows and {targets} targets."
             )
-        found.append(rows)
-        targets.append(answers)
-    return found, np.concatenate(targets)
+    return [rows for rows, _ in found], np.concatenate([targets for _, targets in found])
 
 
 def all_inputs(loader: Any, where: Any) -> tuple[Any, AnyArray]:

@@ -6,11 +6,8 @@ back to the layer and what went into it. So the kernel of networks of linear lay
 """
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,11 +16,7 @@ from reshuffle._progress import track
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import LeastSquares
 from reshuffle.problem.kernel import KernelFeatures
-from reshuffle.torch.samples import (
-    checked_outputs,
-    require_precision,
-    torch_itself,
-)
+from reshuffle.torch.samples import checked_outputs, require_precision, torch_itself
 
 _BYTES = 1 << 28
 """Bytes of gradients in memory at a time."""
@@ -44,8 +37,8 @@ class Tangents:
         self.model = model
         named = dict(model.named_parameters())
         self._weights = {name: value.detach() for name, value in named.items() if value.requires_grad}
-        fixed = {name: value.detach() for name, value in named.items() if not value.requires_grad}
-        self._fixed = {**fixed, **dict(model.named_buffers())}
+        self._fixed = {name: value.detach() for name, value in named.items() if not value.requires_grad}
+        self._fixed |= dict(model.named_buffers())
         if not self._weights:
             raise UnsupportedError(
                 "the model must have parameters that require gradients, which are what training changes, but it "
@@ -83,8 +76,7 @@ class Tangents:
 
     def all_rows(self, inputs: Any, outputs: int) -> FloatArray:
         """J of all inputs (m t, weights), some samples at a time."""
-        parts = [self.rows(inputs[part]) for part in _blocks(len(inputs), self.height(outputs))]
-        return np.concatenate(parts)
+        return np.concatenate([self.rows(inputs[part]) for part in self.blocks(len(inputs), outputs)])
 
     def zeros(self, runs: int) -> dict[str, Any]:
         """A change of zero of the weights of several runs, (runs, ...) by name."""
@@ -111,9 +103,10 @@ class Tangents:
 
         return outputs
 
-    def height(self, outputs: int) -> int:
-        """Samples whose gradients are computed at a time."""
-        return max(1, _BYTES // (8 * self.count * outputs))
+    def blocks(self, samples: int, outputs: int) -> list[slice]:
+        """Slices of the samples whose gradients are computed at a time."""
+        height = max(1, _BYTES // (8 * self.count * outputs))
+        return [slice(start, min(start + height, samples)) for start in range(0, samples, height)]
 
 
 @cache
@@ -137,8 +130,7 @@ def _rows_of_outputs(made: Any, samples: int) -> Any:
     return made.reshape(samples, -1)
 
 
-@dataclass(frozen=True, eq=False)
-class LayerSignals:
+class LayerSignals(NamedTuple):
     """Inputs `entered` (n, in) of a linear layer, one last for a bias, and gradients `returned` (n, t, out).
 
     The gradients are those of all outputs of the network in what the layer makes.
@@ -146,6 +138,10 @@ class LayerSignals:
 
     entered: FloatArray
     returned: FloatArray
+
+    def astype(self, precision: str) -> "LayerSignals":
+        """The same in another precision."""
+        return LayerSignals(self.entered.astype(precision), self.returned.astype(precision))
 
     def between(self, other: "LayerSignals") -> FloatArray:
         """The part of this layer in the kernel between two sets of samples, (n t, m t)."""
@@ -187,8 +183,18 @@ def layer_signals(tangents: Tangents, inputs: Any) -> list[LayerSignals] | None:
 def _signals(model: Any, layers: list[Any], inputs: Any) -> list[LayerSignals] | None:
     """The signals of linear layers that are each called once; None if one is called otherwise."""
     torch = torch_itself()
-    with torch.enable_grad(), _recorded(layers) as calls:
-        made = _rows_of_outputs(model(inputs), len(inputs))
+    calls: list[list[tuple[Any, Any]]] = [[] for _ in layers]
+
+    def record(calls: list[tuple[Any, Any]]) -> Any:
+        return lambda layer, inputs, made: calls.append((inputs[0], made))
+
+    hooks = [layer.register_forward_hook(record(own)) for layer, own in zip(layers, calls, strict=True)]
+    with torch.enable_grad():
+        try:
+            made = _rows_of_outputs(model(inputs), len(inputs))
+        finally:
+            for hook in hooks:
+                hook.remove()
         if any(len(recorded) != 1 or recorded[0][0].ndim != 2 for recorded in calls):
             return None
         made_of = [recorded[0][1] for recorded in calls]
@@ -197,33 +203,15 @@ def _signals(model: Any, layers: list[Any], inputs: Any) -> list[LayerSignals] |
             for output in range(made.shape[1])
         ]
     found = []
-    for place, (layer, recorded) in enumerate(zip(layers, calls, strict=True)):
+    for layer, recorded, *gradients in zip(layers, calls, *returned, strict=True):
         entered = np.asarray(recorded[0][0].detach().cpu(), dtype=np.float64)
         if not layer.weight.requires_grad:
             entered = entered[:, :0]
         if layer.bias is not None and layer.bias.requires_grad:
             entered = np.column_stack([entered, np.ones(len(entered))])
-        gradients = [np.asarray(of_output[place].cpu(), dtype=np.float64) for of_output in returned]
-        found.append(LayerSignals(entered, np.stack(gradients, axis=1)))
+        each = [np.asarray(gradient.cpu(), dtype=np.float64) for gradient in gradients]
+        found.append(LayerSignals(entered, np.stack(each, axis=1)))
     return found
-
-
-@contextmanager
-def _recorded(layers: list[Any]) -> Iterator[list[list[tuple[Any, Any]]]]:
-    """The inputs and outputs of each layer in the calls of a with block."""
-    calls: list[list[tuple[Any, Any]]] = [[] for _ in layers]
-
-    def record(place: int) -> Any:
-        return layers[place].register_forward_hook(
-            lambda layer, inputs, made: calls[place].append((inputs[0], made))
-        )
-
-    hooks = [record(place) for place in range(len(layers))]
-    try:
-        yield calls
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 class TangentProblem(LeastSquares):
@@ -239,16 +227,11 @@ class TangentProblem(LeastSquares):
 
     outputs_per_sample: int
 
-    def __init__(self, X: FloatArray, y: FloatArray):
-        super().__init__(X, y.ravel())
+    def __init__(self, X: FloatArray | KernelFeatures, y: FloatArray):
+        super().__init__(X.rows if isinstance(X, KernelFeatures) else X, y.ravel())
         self.outputs_per_sample = y.shape[1]
-
-    @classmethod
-    def of_kernel(cls, features: KernelFeatures, y: FloatArray) -> "TangentProblem":
-        """The problem by the features of the tangent kernel (n t, n t)."""
-        made = cls(features.rows, y)
-        made.reduction = features.reduction(made.compressed.y)
-        return made
+        if isinstance(X, KernelFeatures):
+            self.reduction = X.reduction(self.compressed.y)
 
 
 def tangent_kernel(tangents: Tangents, inputs: Any, outputs: int, others: Any = None) -> FloatArray:
@@ -268,23 +251,16 @@ def tangent_kernel(tangents: Tangents, inputs: Any, outputs: int, others: Any = 
         return kernel
     # From gradients, of two blocks of samples at a time.
     against, is_own = (inputs, True) if others is None else (others, False)
-    height = tangents.height(2 * outputs)
     kernel = np.empty((outputs * len(inputs), outputs * len(against)))
-    for down in track(_blocks(len(inputs), height), None, "computing the tangent kernel"):
+    for down in track(tangents.blocks(len(inputs), 2 * outputs), None, "computing the tangent kernel"):
         rows = tangents.rows(inputs[down])
         place = slice(outputs * down.start, outputs * down.stop)
-        for across in _blocks(len(against), height):
+        for across in tangents.blocks(len(against), 2 * outputs):
             if is_own and across.start < down.start:
                 continue
-            same = is_own and across == down
-            columns = rows if same else tangents.rows(against[across])
             there = slice(outputs * across.start, outputs * across.stop)
+            columns = rows if is_own and across == down else tangents.rows(against[across])
             kernel[place, there] = rows @ columns.T
-            if is_own and not same:
+            if is_own:
                 kernel[there, place] = kernel[place, there].T
     return kernel
-
-
-def _blocks(samples: int, height: int) -> Iterator[slice]:
-    for start in range(0, samples, height):
-        yield slice(start, min(start + height, samples))

@@ -30,22 +30,17 @@ from reshuffle.schemes.base import rows_of
 from reshuffle.torch.samples import kind, torch_itself
 from reshuffle.torch.tangents import TangentProblem
 
-_READ = ("lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize")
+_CONSTANT = ("momentum", "dampening", "weight_decay", "nesterov")
+_READ = ("lr", *_CONSTANT, "maximize")
 """Settings that decide where SGD goes; the others of a group say how it is computed."""
-_KNOWN: Mapping[str, Callable[[Any, float, float, str], StepSchedule]] = {
-    "StepLR": lambda given, step, unit, per: schedules.StepDecay(step, given.step_size, given.gamma, per=per),
-    "ExponentialLR": lambda given, step, unit, per: schedules.ExponentialDecay(step, given.gamma, per=per),
-    "CosineAnnealingLR": lambda given, step, unit, per: schedules.CosineAnnealing(
-        step, given.T_max, unit * given.eta_min, per=per
-    ),
-    "LinearLR": lambda given, step, unit, per: schedules.LinearWarmup(
-        step, given.total_iters, given.start_factor, given.end_factor, per=per
-    ),
-    "ConstantLR": lambda given, step, unit, per: schedules.ConstantWarmup(
-        step, given.total_iters, given.factor, per=per
-    ),
+_KNOWN: Mapping[str, tuple[Callable[..., StepSchedule], tuple[str, ...]]] = {
+    "StepLR": (schedules.StepDecay, ("step_size", "gamma")),
+    "ExponentialLR": (schedules.ExponentialDecay, ("gamma",)),
+    "CosineAnnealingLR": (schedules.CosineAnnealing, ("T_max", "eta_min")),
+    "LinearLR": (schedules.LinearWarmup, ("total_iters", "start_factor", "end_factor")),
+    "ConstantLR": (schedules.ConstantWarmup, ("total_iters", "factor")),
 }
-"""Schedulers that have a schedule here, by the names of their classes; all others are stepped and recorded."""
+"""Schedulers that have a schedule here, and its arguments there; all others are stepped and recorded."""
 
 
 @dataclass(frozen=True)
@@ -96,15 +91,9 @@ class TrainingLoop:
         loop._require("problem", problem.outputs or 1, problem.n)
         made = loop.recipe
         return descend(
-            problem,
-            loop.scheme,
-            made.schedule,
-            start=start,
-            penalty=made.penalty,
-            momentum=made.momentum,
-            nesterov=made.nesterov,
-            **accuracy,
-        )
+            problem, loop.scheme, made.schedule, start=start, penalty=made.penalty, momentum=made.momentum,
+            nesterov=made.nesterov, **accuracy,
+        )  # fmt: skip
 
     def for_tangents(self, outputs: int, samples: int) -> "TrainingLoop":
         """Return the loop itself, if it is one for a linearized network of so many outputs and samples."""
@@ -188,14 +177,9 @@ def recipe(
         step: StepLike = unit * settings["lr"]
         if scheduler is not None:
             step = _schedule(scheduler, optimizer, unit, per)
-        made = recipes.checked(
-            step,
-            None,
-            settings["weight_decay"] / unit,
-            settings["momentum"],
-            scheme.steps(rows),
-            bool(settings["nesterov"]),
-        )
+        penalty, momentum = settings["weight_decay"] / unit, settings["momentum"]
+        nesterov = bool(settings["nesterov"])
+        made = recipes.checked(step, None, penalty, momentum, scheme.steps(rows), nesterov)
         return TrainingLoop(scheme, made, rows, outputs, unit, sharing)
 
     if count == 1:
@@ -214,7 +198,16 @@ def _sgd_settings(optimizer: Any) -> dict[str, float]:
             "the optimizer must be torch.optim.SGD, whose steps are linear in the gradient, but it is "
             f"{kind(optimizer)}, whose steps are not; train it, or ask about SGD."
         )
-    found = {name: _common(optimizer.param_groups, name) for name in _READ}
+    found = {}
+    for name in _READ:
+        # A learning rate may be a tensor of one entry.
+        values = dict.fromkeys(float(group[name]) for group in optimizer.param_groups)
+        if len(values) > 1:
+            raise UnsupportedError(
+                f"all parameter groups of the optimizer must have the same {name}, but they have "
+                f"{', '.join(map(str, values))}; one recipe describes parameters that are treated alike."
+            )
+        (found[name],) = values
     if found["maximize"]:
         raise UnsupportedError("the optimizer must minimise, but it was made with maximize=True.")
     if found["momentum"] and found["dampening"]:
@@ -225,17 +218,6 @@ def _sgd_settings(optimizer: Any) -> dict[str, float]:
             f"{found['lr'] * (1 - found['dampening']):g}."
         )
     return found
-
-
-def _common(groups: list[dict[str, Any]], name: str) -> float:
-    """A setting of all parameter groups; a learning rate may be a tensor of one entry."""
-    values = [float(group[name]) for group in groups]
-    if len(set(values)) > 1:
-        raise UnsupportedError(
-            f"all parameter groups of the optimizer must have the same {name}, but they have "
-            f"{', '.join(map(str, values))}; one recipe describes parameters that are treated alike."
-        )
-    return values[0]
 
 
 def _averages(loss: Any) -> bool:
@@ -281,13 +263,10 @@ class LoaderOrder:
     def made(self, is_mean: bool) -> Scheme:
         """The scheme where the loss of a batch is a mean over its rows, or a sum, where all rows weigh alike."""
         cut, rows, sizes = self.partition, self.rows, self.partition.sizes(self.samples)
-        replaces, is_even = (
-            self.scheme in (SampleWithReplacement, PoissonSampling),
-            sizes.min() == sizes.max(),
-        )
+        replaces = self.scheme in (SampleWithReplacement, PoissonSampling)
         if sizes[0] == self.samples and not replaces:
             return FullBatch()
-        normalize = "own" if is_mean or is_even else "equal"
+        normalize = "own" if is_mean or sizes.min() == sizes.max() else "equal"
         if cut.is_explicit:
             return Cyclic([rows_of(part, rows) for part in cut.partition(self.samples)], normalize=normalize)
         assert cut.batch_size is not None
@@ -323,14 +302,20 @@ def _loader_order(loader: Any) -> LoaderOrder:
             "the loader's dataset must have a length and be indexed, but it is an IterableDataset, whose order and "
             "length are its own affair; collect its samples in a TensorDataset."
         )
-    cutter = loader.batch_sampler
+    cutter, samples = loader.batch_sampler, len(loader.dataset)
     if cutter is None:
         raise UnsupportedError(
             "the loader must make batches, but its batch_size is None; give a batch_size, or batch_size=1."
         )
     if isinstance(cutter, (list, tuple)):
-        return _listed(cutter, len(loader.dataset))
-    samples = len(loader.dataset)
+        batches = [[int(row) for row in batch] for batch in cutter]
+        count, named = sum(map(len, batches)), len({row for batch in batches for row in batch})
+        if named != samples or count != samples:
+            raise UnsupportedError(
+                f"a list of batches must name each of the {samples} samples once, but it names {count}, "
+                f"of which {named} are different."
+            )
+        return LoaderOrder(Cyclic, Cyclic(batches), samples)
     if getattr(cutter, "num_samples", None) == samples and hasattr(cutter, "sample_rate"):
         # Opacus' Poisson batches, by the attributes of their sampler; a step of theirs may take any rows.
         rate = float(cutter.sample_rate)
@@ -368,17 +353,6 @@ def _loader_order(loader: Any) -> LoaderOrder:
     # Refused here if there are fewer rows than a batch takes, and these are dropped.
     cut.sizes(samples)
     return LoaderOrder(scheme, cut, samples, weights=None if weights is None else tuple(weights.tolist()))
-
-
-def _listed(batches: Any, length: int) -> LoaderOrder:
-    rows = tuple(tuple(int(row) for row in batch) for batch in batches)
-    samples = len(np.unique(np.concatenate(rows))) if rows else 0
-    if samples != length or sum(map(len, rows)) != length:
-        raise UnsupportedError(
-            f"a list of batches must name each of the {length} samples once, but it names {sum(map(len, rows))}, "
-            f"of which {samples} are different."
-        )
-    return LoaderOrder(Cyclic, Cyclic([list(batch) for batch in rows]), length)
 
 
 def _outputs(loader: Any, given: int | None) -> int:
@@ -422,10 +396,11 @@ def _schedule(scheduler: Any, optimizer: Any, unit: float, per: str) -> StepSche
             "scheduler must be as it was made, so that training is described from its start, but it was stepped "
             f"{done} times; make it anew."
         )
-    known = _KNOWN.get(kind(scheduler)) if type(scheduler).__module__.startswith("torch.") else None
-    if known is None:
+    if not (type(scheduler).__module__.startswith("torch.") and kind(scheduler) in _KNOWN):
         return RecordedRates(scheduler, unit, per)
-    return known(scheduler, unit * float(scheduler.base_lrs[0]), unit, per)
+    made, names = _KNOWN[kind(scheduler)]
+    given = [getattr(scheduler, name) * (unit if name == "eta_min" else 1) for name in names]
+    return made(unit * float(scheduler.base_lrs[0]), *given, per=per)
 
 
 def _steps_done(scheduler: Any) -> int:
@@ -441,12 +416,11 @@ class RecordedRates(StepSchedule):
     def __init__(self, scheduler: Any, unit: float, per: str):
         torch = torch_itself()
         self._unit, self._per, self._name = unit, per, kind(scheduler)
-        group = {key: value for key, value in scheduler.optimizer.param_groups[0].items() if key != "params"}
-        idle = torch.optim.SGD([{"params": [torch.zeros(1)], **group}])
+        group = scheduler.optimizer.param_groups[0]
+        idle = torch.optim.SGD([{**group, "params": [torch.zeros(1)]}])
         # Copies of the scheduler's parts, and of the schedulers that it consists of, share the idle optimizer.
         self._copy = copy.deepcopy(scheduler, {id(scheduler.optimizer): idle})
-        self._group = idle.param_groups[0]
-        self._constant = self._others()
+        self._group, self._constant = idle.param_groups[0], {name: group[name] for name in _CONSTANT}
         self._rates = [float(self._group["lr"])]
         self._last: float = float(getattr(scheduler, "total_steps", None) or "inf")
         self._record(1)
@@ -469,16 +443,13 @@ class RecordedRates(StepSchedule):
         self._record(count)
         return self._unit * self._rates[count]
 
-    def _others(self) -> tuple[Any, ...]:
-        return tuple(self._group[name] for name in ("momentum", "weight_decay", "dampening", "nesterov"))
-
     def _record(self, count: int) -> None:
         while len(self._rates) <= count < self._last:
             # torch warns of schedulers that are stepped where nothing is trained, which is what is done here.
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)
                 self._copy.step()
-            if self._others() != self._constant:
+            if any(self._group[name] != value for name, value in self._constant.items()):
                 raise UnsupportedError(
                     f"the scheduler must change the learning rate alone, but {self._name} changes the momentum "
                     "too; make it with cycle_momentum=False."
