@@ -716,9 +716,9 @@ def plan(
     train with batches of 100, step 0.032, 22 epochs
       expected test error (mean square) 1.251, between 0.94 and 1.67 (95%)
         by leaving out each of 200 rows, 1.22 ± 0.12 (cavity), corrected for the choice among many
-        of which 8e-06 is the spread of single runs
+        of which 7.7e-06 is the spread of single runs
       least squares: 1.669 (+36.71%)
-      ridge: 1.214 (-0.57%)
+      ridge: 1.214 (-0.56%)
       next: batches of 50, step 0.0122, 29 epochs: 1.221 (-0.03%)
       the step is 0.0625 times 0.512, below which convergence is guaranteed; larger ones may converge, too
       single runs vary by 0.018% of the test error: to see that a recipe is 1% better takes 1 run of each
