@@ -27,7 +27,7 @@ from tests.oracles.exact.arithmetic import Value, Values, size
 
 _ROUNDING = 1e-9
 _MOVEMENTS = 16
-_NEARLY_BEYOND = 1e300
+NEARLY_BEYOND = 1e300
 _SMALLEST = 1e-305
 
 
@@ -121,7 +121,7 @@ def _holds(group: Group, factor: float, moved: "list[list[Value]]") -> bool:
         allowed += arb(factor) * arb(group.error) + arb(group.floor)
         allowed += _MOVEMENTS * _movement(group.expected, moved)
         # A run that overflows is infinite as a whole: one entry that is beyond all numbers allows for all.
-        overflows = any(size(value) > _NEARLY_BEYOND for value in group.expected if value is not None)
+        overflows = any(size(value) > NEARLY_BEYOND for value in group.expected if value is not None)
         return all(
             (overflows and math.isinf(actual))
             or _entry_holds(actual, [value, *(values[place] for values in moved)], allowed)
@@ -147,11 +147,11 @@ def _entry_holds(actual: float, values: list[Value], allowed: arb) -> bool:
     if any(value is None for value in values):
         return True
     if math.isinf(actual):
-        return any(size(value) > _NEARLY_BEYOND for value in values)
+        return any(size(value) > NEARLY_BEYOND for value in values)
     right = values[0]
     if isinstance(right, float):
         finite = [value for value in values if isinstance(value, arb)]
-        return bool(finite) or abs(actual) > _NEARLY_BEYOND
+        return bool(finite) or abs(actual) > NEARLY_BEYOND
     assert isinstance(right, arb)
     if any(isinstance(value, float) for value in values):
         # Inputs in between make a power of anything from nothing to infinity.

@@ -7,6 +7,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ import reshuffle as rs
 from reshuffle.epoch.select import NO_SOLUTION
 from reshuffle.errors import UnsupportedError
 from tests.fuzz.cases import Case
-from tests.fuzz.judge import Group, Verdict, flat, judge, yes_or_no
+from tests.fuzz.judge import NEARLY_BEYOND, Group, Verdict, flat, judge, yes_or_no
+from tests.oracles.exact import arithmetic as exact
 from tests.oracles.exact import moments
 from tests.oracles.exact.arithmetic import Value, Values, beyond_is_infinite, size
 from tests.oracles.exact.oracle import Oracle
@@ -53,9 +55,21 @@ def _sizes(case: Case) -> tuple[float, float, float]:
     return given, _largest(*problem.dense_sigma), problem.p
 
 
-def _risk_floor(case: Case, risk: Values, parameters: float = 0.0) -> float:
+def _risk_floor(case: Case, risk: Values, parameters: float = 0.0, squared: float = 0.0) -> float:
+    """What rounding leaves of a risk: of the parameters, and of `squared`, |b - beta_star|^2, times Sigma.
+
+    Where Sigma all but vanishes in the direction of the error, e'Sigma e is a sum of terms that cancel.
+    """
     given, sigma, p = _sizes(case)
-    return _square_floor(size(risk[0]), _CANCELS * (given + parameters) * p * math.sqrt(sigma))
+    floor = _square_floor(size(risk[0]), _CANCELS * (given + parameters) * p * math.sqrt(sigma))
+    return floor + 2.0**-52 * p * p * sigma * squared
+
+
+def _unweighted(oracle: Oracle) -> Oracle:
+    """The same with the identity for Sigma: a risk is the square of the parameters' errors."""
+    p = oracle.setting.p
+    identity = exact.matrix([[float(i == j) for j in range(p)] for i in range(p)])
+    return Oracle(replace(oracle.setting, sigma=identity))
 
 
 def _square_floor(square: float, rounding: float) -> float:
@@ -135,6 +149,13 @@ def expected_risk(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
         return groups
     given = bool(case.options.get("given_responses"))
     right = moments.expected_risks(oracle, asked, given)
+    if np.isinf(answer.total).any():
+        # Second moments are added up before Sigma weighs them: an answer is infinite where they are beyond.
+        squares = moments.expected_risks(_unweighted(oracle), asked, given)
+        right = [
+            [math.inf if size(square[0]) > NEARLY_BEYOND and math.isinf(total) else values[0], *values[1:]]
+            for values, square, total in zip(right, squares, flat(answer.total), strict=True)
+        ]
     parameters = [0.0] * len(asked)
     if given:
         parameters = [max(size(entry) for entry in row) for row in oracle.iterates(asked)]
@@ -235,7 +256,9 @@ def best_epoch(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
     tried = [values[0] for values in oracle.risks(others)]
     known = [value for value in tried if value is not None and not isinstance(value, float)]
     error = answer.risk_error
-    groups = [Group("risk", [answer.risk], right[:1], error, floor=_risk_floor(case, right))]
+    ((squared, *_),) = _unweighted(oracle).risks([claimed])
+    floor = _risk_floor(case, right, squared=size(squared))
+    groups = [Group("risk", [answer.risk], right[:1], error, floor=floor)]
     if known:
         lowest = min(known, key=lambda value: value.mid())
         reached = max(answer.risk - answer.error, float(lowest.mid()))
@@ -381,13 +404,13 @@ def ask(case: Case) -> Verdict:
 
 def compare(case: Case, given: Any) -> Verdict:
     """Judge an answer of the library to a case."""
-    exact = case.setting()
+    setting = case.setting()
     comparison = COMPARISONS[case.question]
-    groups = comparison(Oracle(exact), case, given)
+    groups = comparison(Oracle(setting), case, given)
 
     def again() -> Iterator[list[Group]]:
         for number in range(_MOVED):
-            yield comparison(Oracle(moved(exact, number)), case, given)
+            yield comparison(Oracle(moved(setting, number)), case, given)
 
     return judge(groups, again)
 

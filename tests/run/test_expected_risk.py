@@ -219,3 +219,14 @@ def test_the_recursion_is_taken_where_it_is_quicker_than_simulation_or_asked_for
         return run.second_moment_choice(epochs).taken
 
     assert [taken(2), taken(100), taken(100, "exact")] == ["recursion", "simulation", "recursion"]
+
+
+@for_all("penalty", [1e-8, 1e-5])
+def test_far_epochs_do_not_change_near_ones(penalty):
+    """A tiny penalty is not lost in what noise adds, where epochs are taken as powers of a matrix."""
+    X = [[3.0, 3.0], [1.0, 2.0], [-1.0, 0.0]]
+    problem = rs.LeastSquares(X, np.ones(3), beta_star=[0.1, 0.3], noise=1.0)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=2), 0.03, penalty=penalty)
+    near = run.expected_risk([1, 5])
+    far = run.expected_risk([1, 5, 10**6])
+    np.testing.assert_allclose(far.spread[:2], near.spread, rtol=1e-11)

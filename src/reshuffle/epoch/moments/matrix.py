@@ -159,9 +159,6 @@ class FarMoments:
         d, grades, size, identity = self._d, self._moments.grades, self._packing.size, np.eye(self._d)
         beside = d * d * self._is_noisy + d
         sizes = np.add.outer(grades, grades)[self._packing.upper]
-        # Probes are as large as the constant inputs, lest one be lost in the rounding of the other.
-        probes = np.ones(beside)
-        probes[-d:] = float(np.abs(grades * self._entries[:, 0]).max(initial=0.0)) or 1.0
         full, entries = np.zeros((size + beside, size + beside)), np.zeros((size + beside, 1))
 
         def added(path: FloatArray) -> FloatArray:
@@ -169,6 +166,9 @@ class FarMoments:
             return np.asarray(self._packing.packed(self._moments.change(moments)[:, :d]) / sizes)
 
         entries[:size, 0] = added(np.zeros(beside))
+        # Probes of the mean are as large as what enters, lest one be lost in the rounding of the other.
+        probes = np.ones(beside)
+        probes[-d:] = float(np.sqrt(np.abs(sizes * entries[:size, 0]).max(initial=0.0))) or 1.0
         full[:size, :size] = -written_out(self._moments) / sizes[:, np.newaxis]
         for place, probe in enumerate(np.diag(probes)):
             full[:size, size + place] = (entries[:size, 0] - added(probe)) / probes[place]
