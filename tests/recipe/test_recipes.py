@@ -1,13 +1,12 @@
 """Nesterov, steps that change with every visit, penalties that leave parameters out: against enumeration."""
 
-import flint
 import numpy as np
 import pytest
 
 import reshuffle as rs
 from reshuffle.epoch import timeline
 from tests.looped import for_all
-from tests.oracles.extended import DIGITS, Extended, rounded
+from tests.oracles.exact_runs import Scheme, floats, posed
 from tests.problems import case, close
 
 NESTEROV = {"momentum": 0.6, "nesterov": True}
@@ -110,12 +109,9 @@ def test_digits_survive_epochs_that_are_followed_by_themselves(condition, recipe
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(7, 3)) * condition ** -np.linspace(0, 1, 3), rng.normal(size=7)
     batches, steps = [[0, 1], [2, 3], [4, 5, 6]], [0.03, 1e-9, 0.02]
-    with flint.ctx.workdps(DIGITS):
-        state = flint.arb_mat(6, 1)
-        for step in steps:
-            epoch = Extended(X, y, batches, step, **recipe)
-            state = epoch.A * state + epoch.g
-        true = rounded(state, 3)
+    (true,) = floats(
+        posed(X, y, Scheme("RandomReshuffling", {"batches": batches}), steps, **recipe).iterates([3])
+    )
     run = rs.descend(rs.LeastSquares(X, y), rs.RandomReshuffling(batches=batches), steps, **recipe)
     np.testing.assert_allclose(run.iterate(3), true, rtol=1e-10)
 

@@ -9,7 +9,7 @@ import pytest
 import reshuffle as rs
 from reshuffle._linalg import overflow_is_inf
 from tests.looped import for_all, pairwise
-from tests.oracles.extended import Extended
+from tests.oracles.exact_runs import Scheme, floats, posed
 
 LATE = np.array([8, 9, 30, 1000, 10**6, 10**12, math.inf])
 
@@ -96,8 +96,8 @@ def test_features_of_any_condition_keep_their_digits():
     X = rng.standard_normal((6, 3)) * np.array([1.0, 1e-4, 1e-9])
     y = X @ np.array([1.0, 1e4, 1e9]) + rng.standard_normal(6)
     batches, epochs = [[0, 1], [2, 3], [4, 5]], 40
-    exact = Extended(X, y, batches, 0.3, momentum=0.5)
-    history = np.array([exact.iterate(epoch) for epoch in range(epochs + 1)])
+    exact = posed(X, y, Scheme("RandomReshuffling", {"batches": batches}), 0.3, momentum=0.5)
+    history = floats(exact.iterates(range(epochs + 1)))
     scheme = rs.RandomReshuffling(batches=batches)
     moving = functools.reduce(lambda average, each: 0.9 * average + 0.1 * each, history)
     for average, expected in ((rs.TailAverage(10), history[11:].mean(axis=0)), (rs.EMA(0.9), moving)):

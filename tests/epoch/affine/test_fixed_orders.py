@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from tests.oracles.extended import Extended
+from tests.oracles.exact_runs import Scheme, floats, posed
 from tests.problems import case
 
 
@@ -17,9 +17,8 @@ def test_a_defective_epoch():
     X = np.array([[1.0, 0.0], [cosine, math.sqrt(1 - cosine**2)]])
     run = rs.descend(rs.LeastSquares(X, [1.0, -2.0]), rs.Cyclic(batches=2), step)
     assert run.stability().rate == pytest.approx(0.2, abs=1e-7)
-    exact = Extended(X, [1.0, -2.0], [[0], [1]], step, orders=[(0, 1)])
-    for epochs in (1, 2, 5, 20):
-        np.testing.assert_allclose(run.iterate(epochs), exact.iterate(epochs), rtol=1e-13)
+    epochs, exact = [1, 2, 5, 20], posed(X, [1.0, -2.0], Scheme("Cyclic", {"batches": 2}), step)
+    np.testing.assert_allclose(run.iterate(epochs), floats(exact.iterates(epochs)), rtol=1e-13)
 
 
 def test_sampled_orders_carry_an_error_that_covers_the_truth():

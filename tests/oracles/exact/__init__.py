@@ -1,1 +1,0 @@
-"""Right answers by enumeration of every order, in exact rational arithmetic."""
