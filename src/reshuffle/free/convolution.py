@@ -336,8 +336,9 @@ class Convolved(SolvedLaw):
 
 
 class LawsState(NamedTuple):
-    """One evaluation of the map: what is subtracted from z, the resolvent, the next unknowns and their slopes."""
+    """One evaluation of the map: z, what is subtracted from it, the resolvent, the next unknowns, their slopes."""
 
+    z: Complex
     subtracted: Complex
     resolvent: Complex
     image: Complex
@@ -398,7 +399,7 @@ class WeightedLaws(FixedPoint):
                 g = law._cauchy(points[:, j])
                 images[:, j] = points[:, j] - 1 / g
                 slopes[:, j] = 1 + law._cauchy_derivative(points[:, j]) / g**2
-            return LawsState(k, (1 / (z - k))[:, None, None], self._unknown(images), points, slopes)
+            return LawsState(z, k, (1 / (z - k))[:, None, None], self._unknown(images), points, slopes)
 
     def _derivatives(self, state: LawsState) -> Complex:
         """Return ``dimage_j/dzeta_j`` times the derivative of zeta_j in its unknown, (points, laws)."""
@@ -412,10 +413,10 @@ class WeightedLaws(FixedPoint):
 
     def shift_tangent(self, state: LawsState, direction: Complex) -> Complex:
         """Return the derivative of the map as ``base`` moves along ``direction``, (points, laws)."""
-        z = state.subtracted + 1 / state.resolvent[:, 0, 0]
-        moved = np.broadcast_to(np.asarray(direction).reshape(-1, 1), (len(z), 1))
+        moved = np.broadcast_to(np.asarray(direction).reshape(-1, 1), (len(state.z), 1))
         slopes = self._derivatives(state)
-        return np.asarray(moved * (slopes / z[:, None] if self.product else slopes))
+        # z + k - k would be 0 where z is lost beside k.
+        return np.asarray(moved * (slopes / state.z[:, None] if self.product else slopes))
 
     def resolvent_tangent(self, state: LawsState, direction: Any, unknowns: Complex) -> Complex:
         """Return the derivative of G as ``base`` moves along ``direction`` and the unknowns along theirs."""
