@@ -18,21 +18,28 @@ HEAVY = 1e4
 """Weight of the total mass relative to the single comparisons."""
 
 # Samples in `divide`: chosen on the five populations of tests/free/test_deconvolution.py.
-CANDIDATES, QUANTILES = 100, 18
+CANDIDATES, QUANTILES = 60, 18
+"""100 candidates take twice the time: with 60 and 100 distances are 0.050 and 0.045 for {1, 3, 10}, 0.049 and 0.052
+for a Toeplitz matrix."""
 HEIGHTS = np.array([0.35, 1.0, 3.0, 9.0])
 """Over ``1/sqrt(p)`` and the eigenvalue: closer to the axis the transform is noise, further up it is blind."""
-REPLICATES, WIDER = 8, 2.2
+REPLICATES, WIDER = 24, 1.8
 """Fits to what other samples would have shown, whose mean is the answer; their noise is so many times the real one.
 
-They are pairs of opposite noise: eight are as close as twenty independent ones. The mean smooths continuous laws,
-whose single fits are a few points. Distances over 20 samples with 1.5, 2.1 and 2.5 times the noise: 0.065, 0.061,
-0.060 for a Toeplitz matrix, 0.041, 0.046, 0.050 for the points {1, 3, 10}.
+They are pairs of opposite noise. The mean smooths continuous laws, whose single fits are a few points: distances
+over 10 samples with 1, 1.5, 2.2 and 3 times the noise are 0.060, 0.055, 0.051 and 0.048 for a Toeplitz matrix, and
+0.034, 0.039, 0.045 and 0.056 for the points {1, 3, 10}. Means of quantile functions are
+closer than means of weights.
 """
+DESCENT = 10.0, 0.3
+"""First height over the scale of z, and what is left of it from step to step."""
+NEGLECTED = 0.1
+"""Variance of what the equation's linearisation and the grid neglect, over that of the noise at a point."""
 COVERED = 2.5
 """Times the mean distance of the replicates in the stated error; half the spacing of the candidates is added.
 
-2.0 times was exceeded in 1 of 868 samples at p = 50 to 800; with 2.5 all of 749 others are covered, the largest
-distance being 0.75 of the error: `python -m benchmarks.divide`.
+All of 1,260 samples at p = 50, 200 and 800 are covered, the largest distance being 0.65 of the error:
+`python -m benchmarks.divide`.
 """
 APART = 1.0
 """Gap below an outlier, over its own fluctuation ``eigenvalue sqrt(2/n)``.
@@ -49,7 +56,7 @@ class Deconvolved:
     Attributes
     ----------
     law : Discrete
-        The law on a fine grid whose Cauchy transform fits best, with its `points` and their `weights`.
+        The law whose Cauchy transform fits best, with its `points` and their `weights`.
     misfit : float
         Distance of its transform from the given one, in root mean square and relative to it.
     height : float
@@ -82,8 +89,9 @@ def divide(
     has the law of Sigma (Marchenko and Pastur, 1967): linear in that law, which is fitted with weights that are not
     negative (El Karoui, 2008), on a logarithmic grid. The transform of p eigenvalues fluctuates by a Gaussian
     process of size 1/p whose covariance is known (Bai and Silverstein, 2004): it weighs the points of comparison,
-    and is drawn for 8 replicates, whose mean is the answer and whose spread is its error. The largest eigenvalues,
-    as long as each is apart from the next, are outliers, and are corrected one by one (Baik and Silverstein, 2006).
+    and is drawn for 24 replicates, whose mean quantile function is the answer and whose spread is its error. The
+    largest eigenvalues, as long as each is apart from the next, are outliers, and are corrected one by one (Baik
+    and Silverstein, 2006).
 
     Parameters
     ----------
@@ -127,6 +135,9 @@ def divide(
     if size:
         low = min(low, min(place for place, _ in law.atoms if place > 1e-9 * scale))
     x = np.concatenate([low * np.geomspace(0.3, 0.9, 3), spread, high * np.linspace(1.05, 1.5, 3)])
+    if size:
+        # The fluctuations at points that nearly coincide would cancel.
+        x = x[np.diff(x, prepend=0.0) > 1e-4 * x]
     z = np.concatenate([x * (1 + 1j * above * k) for k in (HEIGHTS if size else [1.0])])
     g = law.cauchy(z)
     n = v * (1 + r * (z * g - 1))
@@ -139,30 +150,37 @@ def divide(
         weights = _weights(_rows(matrix, np.abs(g)), _rows(g, np.abs(g)))
         misfit = _require_fit(matrix @ weights / g - 1, inside, allowed)
         return Deconvolved(_discrete(places, weights), misfit, above)
-    covariance, relation = _fluctuations(law, z, g, r, size)
-    deviation = np.sqrt(np.abs(np.diag(covariance)))
+    m = (1 - r) / z + r * g
+    m_slope = -(1 - r) / z**2 + r * law._cauchy_derivative(z)
+    deviation = np.sqrt(np.abs(np.abs(m_slope / m.imag) ** 2 - z.imag**-2.0))
     weights = _weights(_rows(matrix, deviation), _rows(g, deviation))
     # By how much the equation is off per error of the transform, which enters its left side, and N.
     slope = matrix**2 @ (places * weights) * v * r * z - 1
-    deviation = np.maximum(deviation * np.abs(slope), 1e-6 * np.abs(g))
-    left, right = np.linalg.qr(_rows(matrix, deviation))
-    # In the coordinates of the fit the noise has as many dimensions as there are candidates.
-    turned = left[:-1].T.reshape(len(places), 2, len(z)) / deviation
-    drawn = WIDER * _draws(slope * (turned[:, 0] - 1j * turned[:, 1]), covariance, relation, REPLICATES // 2)
-    target = left.T @ _rows(g, deviation)
-    fits = np.array([_weights(right, target - draw) for draw in (np.zeros(len(target)), *drawn, *-drawn)])
+    covariance = _fluctuations(z, slope, v * places, weights, r, size)
+    variance = covariance.diagonal()[: len(z)] + covariance.diagonal()[len(z) :]
+    deviation = np.maximum(np.sqrt(variance), 1e-6 * np.abs(g))
+    units = np.tile(deviation, 2)
+    # Rows whose noise is white; unlike eigenvectors, Cholesky factors are the same on all processors.
+    lower = np.linalg.cholesky(covariance / units / units[:, None] + NEGLECTED * np.eye(len(units)))
+    rows = np.column_stack([_rows(matrix, deviation), _rows(g, deviation)])
+    left, right = np.linalg.qr(np.concatenate([np.linalg.solve(lower, rows[:-1]), rows[-1:]]))
+    draws = WIDER * np.random.default_rng(0).standard_normal((REPLICATES // 2, len(units))) @ left[:-1]
+    fits = [_weights(right[:, :-1], right[:, -1] - draw) for draw in (0.0 * draws[0], *draws, *-draws)]
     misfit = _require_fit((matrix @ fits[0] / g - 1)[np.repeat(HEIGHTS > 1, len(x))], inside, allowed)
     # Eigenvalues of Sigma that make outliers take the place of as much mass at the top of the fits.
     top = _outliers(eigenvalues, r) / v
-    fits[0] = fits.mean(axis=0)
-    below = np.cumsum(fits, axis=1) - fits
-    weights, *others = np.clip(fits.sum(axis=1, keepdims=True) - len(top) / size - below, 0.0, fits)
-    apart = np.mean(np.abs(np.cumsum(others - weights, axis=1)[:, :-1]) @ np.diff(places))
+    sums = [np.cumsum(fit) / fit.sum() for fit in fits]
+    levels = np.unique(np.minimum(np.concatenate([*sums, [1.0]]), 1 - len(top) / size))
+    masses = np.diff(levels, prepend=0.0)
+    quantiles = np.array([places[np.searchsorted(sum_[:-1], levels - masses / 2)] for sum_ in sums])
+    mean = quantiles.mean(axis=0)
+    apart = np.abs(quantiles[1:] - mean).mean(axis=0) @ masses
     fluctuation = top.sum() / size * np.sqrt(2 * r / size)
     # A point between two candidates is split among them: large samples are off by that much.
-    error = COVERED * float(apart + fluctuation) + 0.5 * float(weights @ np.gradient(places))
-    masses = np.concatenate([weights, np.full(len(top), 1 / size)])
-    return Deconvolved(_discrete(np.concatenate([places, top]), masses), misfit, above, error)
+    spacing = 0.5 * np.log(places[2] / places[1]) * (mean @ masses)
+    error = COVERED * float(apart + fluctuation) + float(spacing)
+    masses = np.concatenate([masses, np.full(len(top), 1 / size)])
+    return Deconvolved(_discrete(np.concatenate([mean, top]), masses), misfit, above, error)
 
 
 def subtract(
@@ -273,27 +291,40 @@ def _outliers(seen: Real, ratio: float) -> Real:
     return np.asarray(1 / ((1 - ratio) / top + ratio * rest))
 
 
-def _fluctuations(law: Law, z: Complex, g: Complex, ratio: float, size: int) -> tuple[Complex, Complex]:
-    """Return ``E[d_i conj(d_j)]`` and ``E[d_i d_j]`` of the transform's fluctuations d at z, for real data.
+def _fluctuations(z: Complex, factor: Complex, points: Real, weights: Real, ratio: float, size: int) -> Real:
+    """Return the covariance of real and imaginary parts of ``factor d``, d the fluctuations at z, for real data.
 
-    With m the transform of X Sigma X'/n, ``p^2 E[d_i d_j] = 2 (m_i' m_j'/(m_i - m_j)^2 - 1/(z_i - z_j)^2)``
-    (Bai and Silverstein, 2004).
+    With m the transform of X Sigma X'/n, ``p^2 E[d_i d_j] = 2 (m_i' m_j'/(m_i - m_j)^2 - 1/(z_i - z_j)^2)`` (Bai
+    and Silverstein, 2004), a third of m's Schwarzian derivative where points meet. The m of the sample would make
+    no covariance: that of the law of Sigma is solved for, ``z = 1/m + ratio E[t/(1 - t m)]``.
     """
-    m = (1 - ratio) / z + ratio * g
-    slope = -(1 - ratio) / z**2 + ratio * law._cauchy_derivative(z)
+    points, weights = points[weights > 0], weights[weights > 0]
+    height = np.maximum(z.imag, DESCENT[0] * (np.abs(z).max() + (1 + ratio) * points.max()))
+    m = 1 / (z.real + 1j * height)
+    # Far up Newton's method finds the solution in the half-plane, and then follows it down.
+    while True:
+        for _ in range(4):
+            t = points / (1 - points * m[:, None])
+            off = 1 / m + ratio * (t @ weights) - (z.real + 1j * height)
+            m = m - off / (ratio * (t**2 @ weights) - 1 / m**2)
+        if np.all(height == z.imag):
+            break
+        height = np.maximum(DESCENT[1] * height, z.imag)
+    # Derivatives of z in m, over 1, 2 and 6.
+    t = points / (1 - points * m[:, None])
+    first, second, third = ((-1) ** k / m ** (k + 1) + ratio * (t ** (k + 1) @ weights) for k in (1, 2, 3))
+    slope = 1 / first
 
     def between(point: Complex, value: Complex, derivative: Complex) -> Complex:
-        gaps, apart = z[:, None] - point, m[:, None] - value
+        apart, gaps = m[:, None] - value, z[:, None] - point
         same = gaps == 0
-        gaps[same] = apart[same] = np.inf
-        return (2 / size**2) * (slope[:, None] * derivative * (1 / apart) ** 2 - (1 / gaps) ** 2)
+        apart[same] = gaps[same] = np.inf
+        return np.asarray(slope[:, None] * derivative * (1 / apart) ** 2 - (1 / gaps) ** 2)
 
-    return between(z.conj(), m.conj(), slope.conj()), between(z, m, slope)
-
-
-def _draws(maps: Complex, covariance: Complex, relation: Complex, count: int) -> Real:
-    """Return draws (count, rows) of ``Re(maps @ d)``, d a complex Gaussian vector."""
-    spread = (maps @ (covariance @ maps.conj().T + relation @ maps.T)).real / 2
-    values, vectors = np.linalg.eigh(spread)
-    normal = np.random.default_rng(0).standard_normal((len(values), count))
-    return np.asarray(((vectors * np.sqrt(np.maximum(values, 0.0))) @ normal).T)
+    relation = between(z, m, slope)
+    np.fill_diagonal(relation, ((second / first) ** 2 - third / first) * slope**2)
+    relation *= factor[:, None] * factor
+    hermitian = factor[:, None] * between(z.conj(), m.conj(), slope.conj()) * factor.conj()
+    total, less = relation + hermitian, relation - hermitian
+    joint = np.block([[total.real, less.imag], [total.imag, -less.real]])
+    return np.asarray(joint / size**2)
