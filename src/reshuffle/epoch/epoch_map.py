@@ -8,7 +8,6 @@ Kernels and inputs may have leading axes: the equally likely orders of a scheme 
 of epochs costs one eigendecomposition.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -24,26 +23,17 @@ from reshuffle.errors import RangeError
 from reshuffle.recipe import Average
 
 _EPS = float(np.finfo(np.float64).eps)
-_DOUBLINGS = 1100
-"""A mode that has not decayed after 2^1100 epochs moves by less than the smallest number."""
-_LOST = 1e150
-"""Size of a power beyond which it does not return."""
-_HALF = 0.5
-"""Norm below which a power contracts for certain."""
+_DOUBLINGS = 1100  # a mode that has not decayed after 2^1100 epochs moves by less than the smallest number
+_LOST = 1e150  # size of a power beyond which it does not return
+_HALF = 0.5  # norm below which a power contracts for certain
 _CONTRACTED = 1e-6
 """Norm of a power below which its states are computed once more: I - A has lost six digits of A there."""
-_ROUNDING = 1e-12
-"""Relative size of what rounding makes of nothing."""
-_MOST_STEPS = 128
-"""Applications that are made one after the other, at most: each of them rounds."""
-_OF_BASIS = 4
-"""Rows are known up to the rounding of the basis that they are in, some of these times its size."""
-LEVEL = 1e-6
-"""Eigenvalues above this ratio to the largest of their level have at least nine digits."""
-_NINE_DIGITS = 1e-9
-"""Relative error of a map above which its eigenvalues need no more digits."""
-_MARGIN = 1e3
-"""Units of rounding by which eigenvalues are known better than their map."""
+_ROUNDING = 1e-12  # relative size of what rounding makes of nothing
+_MOST_STEPS = 128  # applications that are made one after the other, at most: each of them rounds
+_OF_BASIS = 4  # rows are known up to the rounding of the basis that they are in, some of these times its size
+LEVEL = 1e-6  # eigenvalues above this ratio to the largest of their level have at least nine digits
+_NINE_DIGITS = 1e-9  # relative error of a map above which its eigenvalues need no more digits
+_MARGIN = 1e3  # units of rounding by which eigenvalues are known better than their map
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,30 +277,22 @@ class EpochMap:
         with few_threads(d):
             for _ in range(_DOUBLINGS):
                 power = np.abs(identity - roots[:, np.newaxis] * kernels * roots)
-                most = _largest(power)
-                # Sums of rows are taken only where they may be that small.
-                decayed = most < _HALF
-                if decayed.any():
-                    decayed = power.sum(axis=2).max(axis=1) < _HALF
-                    contracts[left[decayed]] = True
+                decayed = power.sum(axis=2).max(axis=1) < _HALF
+                contracts[left[decayed]] = True
                 following = 2 * kernels - (kernels * self.grades) @ kernels
-                stays = _largest(np.abs(following - kernels)) <= _EPS * _largest(np.abs(kernels))
-                goes_on = (most < _LOST) & ~(decayed | stays)
-                if not goes_on.any():
+                moved, size = (
+                    np.abs(one).max(axis=(1, 2), initial=0.0) for one in (following - kernels, kernels)
+                )
+                undecided = (power.max(axis=(1, 2)) < _LOST) & ~decayed & (moved > _EPS * size)
+                if not undecided.any():
                     break
-                left, kernels = (left, following) if goes_on.all() else (left[goes_on], following[goes_on])
+                left, kernels = left[undecided], following[undecided]
         return contracts.reshape(shape)
 
     @property
     def converges(self) -> bool:
         """True if all maps contract."""
         return bool(self.contracts.all())
-
-
-def _largest(matrices: FloatArray) -> FloatArray:
-    """The largest entry (c,) of each of several matrices (c, d, d)."""
-    count, height, width = matrices.shape
-    return np.asarray(matrices.reshape(count, height * width).max(axis=1))
 
 
 def _is_singular(kernel: FloatArray, weight: float) -> bool:
@@ -346,7 +328,7 @@ class MeanMap:
     F (q, r) is the features or their triangular factor, K is (q, q), and A (q, rows), with Xtilde' = n F'A; vectors
     (q,) stand for diagonals. The stride is B step for random reshuffling. `weight` is the largest weight of a row
     in the gradient, the size of K before anything cancels, and `modifier` b -> Pi_b (r, r). `error` is that of the
-    decay rate of the worst mode, relative to that rate; `typical_error` is in root mean square over the modes.
+    decay rate of the worst mode, relative to that rate; `missed`, compared with rtol, is in root mean square.
     """
 
     factor: FloatArray
@@ -359,17 +341,12 @@ class MeanMap:
     method: str = "exact"
     error: float = 0.0
     make_replicas: Callable[[], tuple["MeanMap", ...]] = tuple
-    typical_error: float = math.nan
+    missed: float = 0.0
 
     @cached_property
     def replicas(self) -> tuple["MeanMap", ...]:
         """The map without each group of draws in turn, or perturbed by what the cavity equation neglects."""
         return self.make_replicas()
-
-    @property
-    def missed(self) -> float:
-        """The error in root mean square over the modes, which is compared with rtol."""
-        return self.error if math.isnan(self.typical_error) else self.typical_error
 
     def require_finite(self, steps: int) -> "MeanMap":
         """Return the map itself; refuse a step at which a product over so many batches overflows."""
@@ -427,9 +404,8 @@ def modes(mean: MeanMap) -> Modes:
     """Decompose Z = F'K F.
 
     The eigenvalues of Z are known to about eps |Z|, which is nothing for those of ill-conditioned features: they
-    may come out negative, and a converging mode would look divergent. Then the factors are used: with
-    F = U R and U'K U = L L', the eigenvalues are the squares of the singular values of L'R, as accurate as the
-    singular values of X itself.
+    may come out negative, and a converging mode would look divergent. Then the factors F = U R are used, which
+    make them as accurate as the singular values of X itself.
     """
     sizes = _diagonal_of(mean.factor)
     if sizes is not None and mean.kernel.ndim == mean.input_map.ndim == 2:
@@ -515,50 +491,36 @@ def whitened(mean: MeanMap) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def _from_factors(mean: MeanMap, values: FloatArray, vectors: FloatArray, blur: float) -> Modes:
-    """The modes of a Z whose own eigenvalues are only known up to `blur`."""
+    """The modes of a Z whose own eigenvalues are only known up to `blur`.
+
+    With R = P diag(s) T' they are those of diag(s) H diag(s), H = P'U'K U P, whose entries are as small as they.
+    """
     orthonormal, triangle, kernel = whitened(mean)
-    spread = scipy.linalg.eigvalsh(kernel, check_finite=False)
-    tolerance = _EPS * len(mean.factor) * max(mean.weight, float(np.abs(spread).max()))
-    sizes = scipy.linalg.svdvals(triangle, check_finite=False)
+    left, sizes, right = graded_svd(triangle)
     # Rows are known up to the rounding of the basis that they are in; some may never be visited.
     rank = int((sizes > _OF_BASIS * _EPS * max(triangle.shape) * sizes[0]).sum())
-    if spread[0] < 0 and float(np.abs(spread).min()) > tolerance and rank == triangle.shape[1]:
-        return _indefinite(mean, orthonormal, triangle, kernel)
-    if spread[0] <= tolerance:
+    sizes, left, right = sizes[:rank, np.newaxis], left[:, :rank], right[:, :rank]
+    inner = left.T @ kernel @ left
+    inner = (inner + inner.T) / 2
+    spread = scipy.linalg.eigvalsh(inner, check_finite=False)
+    tolerance = _EPS * len(mean.factor) * max(mean.weight, float(np.abs(spread).max()))
+    if np.abs(spread).min() <= tolerance:
         # How fast modes of negative eigenvalues of K grow is lost in rounding; that they do is not.
         signed = np.where(np.abs(values) <= blur, 0.0, values)
         growing = np.arange(len(values)) < int((spread < -tolerance).sum())
         signed = np.where(growing & (signed == 0), -np.finfo(np.float64).tiny, signed)
         return Modes(signed, vectors, (mean.mapped_inputs(mean.factor @ vectors),))
-    lower = scipy.linalg.cholesky(kernel, lower=True, check_finite=False)
-    product = lower.T @ triangle
-    if product.shape[0] == product.shape[1]:
-        left, singular, right = graded_svd(product)
-    else:
-        left, singular, transposed = scipy.linalg.svd(product, check_finite=False)
-        right = transposed.T
-    singular[rank:] = 0.0
-    # F q = s U L^-T u for each singular triple (u, s, q), without a difference of large numbers.
-    images = orthonormal @ scipy.linalg.solve_triangular(lower, left, lower=True, trans="T") * singular
-    missing = len(right) - len(singular)
-    values, images = np.pad(singular**2, (0, missing)), np.pad(images, ((0, 0), (0, missing)))
-    return Modes(values[::-1], right[:, ::-1], (mean.mapped_inputs(images[:, ::-1]),))
-
-
-def _indefinite(mean: MeanMap, orthonormal: FloatArray, triangle: FloatArray, kernel: FloatArray) -> Modes:
-    """The modes where some grow, from a kernel that is neither definite nor singular.
-
-    With R = P diag(s) T' they are those of diag(s) H diag(s), H = P'K P, whose entries are as small as the modes
-    they belong to.
-    """
-    left, singular, right = graded_svd(triangle)
-    inner = left.T @ kernel @ left
-    inner = (inner + inner.T) / 2
     # Digits of what is small survive the reduction to a tridiagonal matrix if it comes last, in the lower triangle.
-    values, turned = _eigh(singular[:, np.newaxis] * inner * singular, driver="ev")
-    images = singular[:, np.newaxis] * turned
+    found, turned = _eigh(sizes * inner * sizes.T, driver="ev")
+    images = sizes * turned
     # H diag(s) q = x diag(s)^-1 q for every mode q: slow ones are known better by the right side.
     inverse = scipy.linalg.inv(inner, check_finite=False)
-    slow = np.abs(values) * np.linalg.norm(inverse) < singular[0] * singular[-1]
-    images[:, slow] = inverse @ (turned[:, slow] / singular[:, np.newaxis]) * values[slow]
-    return Modes(values, right @ turned, (mean.mapped_inputs(orthonormal @ (left @ images)),))
+    slow = np.abs(found) * np.linalg.norm(inverse) < float(sizes[0, 0] * sizes[-1, 0])
+    images[:, slow] = inverse @ (turned[:, slow] / sizes) * found[slow]
+    # In the directions that no row reaches nothing moves.
+    missing = len(values) - rank
+    null = scipy.linalg.qr(right, check_finite=False)[0][:, rank:] if missing else right[:, :0]
+    found, images = np.append(np.zeros(missing), found), np.pad(images, ((0, 0), (missing, 0)))
+    order, vectors = np.argsort(found, kind="stable"), np.hstack([null, right @ turned])
+    entry = mean.mapped_inputs(orthonormal @ (left @ images[:, order]))
+    return Modes(found[order], vectors[:, order], (entry,))

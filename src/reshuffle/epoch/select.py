@@ -34,20 +34,16 @@ METHODS = ("auto", "exact", "cavity", "sampling")
 _GONE = {"series": 'try "cavity", which is as quick and more accurate'}
 _GROWING = 20.0
 """A mean that grows without end is computed to so many times less accuracy, with so many times less budget."""
-_MOST_ALONE = 12
-"""Samples, one per batch, of which all orders are averaged in no time."""
-_UNKNOWN = 1.0
-"""A relative error at which not even a sign is known."""
+_MOST_ALONE = 12  # samples, one per batch, of which all orders are averaged in no time
+_UNKNOWN = 1.0  # a relative error at which not even a sign is known
 _CAVITY_GRAMS, _CAVITY_PRODUCTS = 60.0, 200.0
 """Weighted Gram matrices that the cavity equation takes, where samples are strong, and products of modes, about."""
 _RESPONSE_PRODUCTS = 3e4
 """Products of the small matrices of a group's response to itself: of 15 nodes with 15, in 10 rounds of 15."""
 _FIRST_ORDER_GRAMS = 3.0
 """Gram matrices of the equation to first order in what leads from one of many modes to another."""
-_DECOMPOSITION = 10.0
-"""Operations of a symmetric eigendecomposition, over the cube of its rows."""
-_CALLS = 6
-"""Calls with small matrices that a visit takes."""
+_DECOMPOSITION = 10.0  # operations of a symmetric eigendecomposition, over the cube of its rows
+_CALLS = 6  # calls with small matrices that a visit takes
 
 OUT_OF_REACH = "it takes more memory than this machine can spare, or more batches than anyone waits for"
 WITHOUT_SOLUTION = "its equation has no solution at so large a step"

@@ -17,12 +17,10 @@ from reshuffle.epoch.select import Accuracy, averages_all_orders, task
 from reshuffle.problem.row_space import Blocks
 from reshuffle.schemes.base import Scheme, contracting_step
 
-_FORGIVEN = 1e-12
-"""Accepted rounding of a kernel, relative to it."""
+_FORGIVEN = 1e-12  # accepted rounding of a kernel, relative to it
 _WIDEST = 2.0
 """The ratio of the ends of an interval where visits enlarge: its kernels then differ by a few digits at most."""
-_NARROWEST = 0.9
-"""The ratio of the ends of an interval of steps that are nearly equal."""
+_NARROWEST = 0.9  # the ratio of the ends of an interval of steps that are nearly equal
 _SMALLEST, _LARGEST = 1e-200, 1e6
 """Steps that are shared, relative to the contracting one; others are refused where they are computed."""
 

@@ -29,19 +29,14 @@ from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe import Hyperparameters, Recipe
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
-REMEMBERED_BYTES = 1e9
-"""Memory of the maps of a schedule, which may have one for every epoch."""
-DRAWN_BYTES = 4e9
-"""Memory of the maps of all groups of drawn orders, which the replicas of a run share."""
+REMEMBERED_BYTES = 1e9  # memory of the maps of a schedule, which may have one for every epoch
+DRAWN_BYTES = 4e9  # memory of the maps of all groups of drawn orders, which the replicas of a run share
 CHUNK_BYTES = 1.6e7
 """Memory of the maps and the states of a chunk of orders, with what is worked on: about a cache."""
-BLOCK_BYTES = 1e8
-"""Memory of the sums over orders, which are added up chunk by chunk."""
-_OF_THE_WORST = 3.0
-"""Error of the worst mode over the root mean square of all, at most."""
+BLOCK_BYTES = 1e8  # memory of the sums over orders, which are added up chunk by chunk
+_OF_THE_WORST = 3.0  # error of the worst mode over the root mean square of all, at most
 
-ANY_ACCURACY = Accuracy(rtol=math.inf)
-"""Whatever the first draws give, where orders are drawn."""
+ANY_ACCURACY = Accuracy(rtol=math.inf)  # whatever the first draws give, where orders are drawn
 
 Watch: TypeAlias = Callable[[slice, int, FloatArray], None]
 """Sees the states (k, d, z) along some of the orders, after the epoch of that number."""

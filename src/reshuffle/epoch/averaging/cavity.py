@@ -35,10 +35,8 @@ _MOST_MODES, _DEGREES, _FEWEST_SHAPES = 200, 4, 24
 """Modes and powers of time whose functions of the visits the nodes are chosen for, and their least number."""
 _FINEST_SPAN, _COARSEST_SPAN = 1e-9, 1e-6
 """Functions of the visits that are smaller than that, relative to the largest, are left out."""
-_COARSEST_RESPONSE = 1e-3
-"""The largest tolerance of self responses, relative to the largest of them."""
-_MOST_ROUNDS, _MOST_RESPONSE_ROUNDS = 60, 200
-"""Rounds of the equation, and of self responses."""
+_COARSEST_RESPONSE = 1e-3  # the largest tolerance of self responses, relative to the largest of them
+_MOST_ROUNDS, _MOST_RESPONSE_ROUNDS = 60, 200  # rounds of the equation, and of self responses
 _FIRST_RESPONSE = 1e-3
 """Tolerance of the self responses of groups in the first round, whose influence is not known any better."""
 _MARGIN = 10.0
@@ -49,8 +47,7 @@ _CHUNK, _GROUP_CHUNK = 1 << 14, 1 << 24
 """Samples of one row, or numbers of samples of several rows, whose self responses are computed at a time."""
 _MANY_MODES = 100
 """Modes from which on products of matrices take longer than to find what can be left out of them."""
-_OF_TOLERANCE = 0.1
-"""The share of the tolerance that may be left out of a product."""
+_OF_TOLERANCE = 0.1  # the share of the tolerance that may be left out of a product
 
 
 @dataclass(frozen=True, eq=False)

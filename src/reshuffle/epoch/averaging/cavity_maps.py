@@ -23,22 +23,17 @@ from reshuffle.epoch.averaging.samples import Whitened, in_row_space, kernel
 from reshuffle.epoch.epoch_map import EpochMap, MeanMap
 from reshuffle.epoch.visits import Visits
 
-_FACTOR = 3.0
-"""Calibrated: answers are within the error in more than 99 of 100 cases."""
+_FACTOR = 3.0  # calibrated: answers are within the error in more than 99 of 100 cases
 _FACTOR_OF_GROUPS, _CHANCE_OF_GROUPS = 2.0, 0.7
 """Factors for groups, whose leading error has a sign: replicas with random signs are perturbed by less."""
-_FINEST_OF_ROUNDS = 1e-12
-"""A change from round to round that is rounding."""
+_FINEST_OF_ROUNDS = 1e-12  # a change from round to round that is rounding
 _OF_GROUPS, _FINEST = 0.1, 1e-8
 """Tolerance of the equation for groups, relative to what it neglects, and the smallest one."""
-_SATURATES = 3.0
-"""The error grows with the effect s of an epoch on a mode like s / (1 + s / 3)."""
+_SATURATES = 3.0  # the error grows with the effect s of an epoch on a mode like s / (1 + s / 3)
 _MOST_OPERATIONS = 2e10
-_CHUNK = 1 << 22
-"""Entries of the Gram matrix of the samples that are computed at a time."""
+_CHUNK = 1 << 22  # entries of the Gram matrix of the samples that are computed at a time
 _BY_CHANCE = 2
-_MOST_ENTRIES = 1e7
-"""Entries of an input map up to which several replicas of it are made."""
+_MOST_ENTRIES = 1e7  # entries of an input map up to which several replicas of it are made
 _TOLERANCE = 1e-7
 """Tolerance of the equation with momentum or a penalty, relative to the mean map: far below what it neglects."""
 
@@ -214,7 +209,7 @@ def cavity_map(
     errors = shares_of(whitened.orthonormal, entries, off)
     mean = MeanMap(
         whitened.factor, inner, entries.T * whitened.roots, whitened.unit, 1, 1.0, modifier, method="cavity",
-        error=float(errors.max(initial=0.0)), typical_error=root_mean_square(errors),
+        error=float(errors.max(initial=0.0)), missed=root_mean_square(errors),
     )  # fmt: skip
 
     def replica(each: FloatArray) -> MeanMap:

@@ -19,17 +19,12 @@ from reshuffle._arrays import FloatArray
 from reshuffle._linalg import chebyshev_transform, root_mean_square
 from reshuffle.epoch.averaging.cavity import SelfResponses, TimeNodes, Visiting, leading
 
-FEWEST_MODES = 100
-"""Modes from which on whole matrices take longer than to find what can be left out of them."""
+FEWEST_MODES = 100  # modes from which on whole matrices take longer than to find what can be left out of them
 _MOST_ROUNDS = 60
-_MOST_LEFT_OUT = 30.0
-"""The largest neglected part that is accepted, in units of the tolerance."""
-_COMPARED = 32
-"""Samples whose own influence is compared with and without what is between the modes."""
-_SIZES = (8, 12, 18, 27, 40)
-"""Numbers of decay rates between which polynomials are tried."""
-_CHECKED = 12
-"""Decay rates between which they are checked."""
+_MOST_LEFT_OUT = 30.0  # the largest neglected part that is accepted, in units of the tolerance
+_COMPARED = 32  # samples whose own influence is compared with and without what is between the modes
+_SIZES = (8, 12, 18, 27, 40)  # numbers of decay rates between which polynomials are tried
+_CHECKED = 12  # decay rates between which they are checked
 
 
 class SingleModes:

@@ -29,13 +29,10 @@ from reshuffle.errors import BudgetError
 from reshuffle.problem.row_space import Blocks
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
-MOST_BATCHES = 20
-"""Beyond, 2^B averages take longer than anyone waits."""
-_MOST_WALKED = 5000
-"""Visits of a walk over all ways to cut samples into batches: beyond, orders are drawn."""
+MOST_BATCHES = 20  # beyond, 2^B averages take longer than anyone waits
+_MOST_WALKED = 5000  # visits of a walk over all ways to cut samples into batches: beyond, orders are drawn
 
-_FEW_BATCHES = 8
-"""Batches whose lattice is climbed in no time."""
+_FEW_BATCHES = 8  # batches whose lattice is climbed in no time
 _LARGE = 1 << 12
 """Numbers of a state from which on states are visited one by one: calls take less time than copies."""
 _STACKED = 1 << 16

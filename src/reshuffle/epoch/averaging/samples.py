@@ -32,11 +32,9 @@ from reshuffle.problem.row_space import Blocks
 MOST_BATCHES = 4
 MOST_BATCHES_OF_GROUPS = 3
 """Samples of one row meet in pairs as numbers, which have cubes; those of several rows meet as matrices."""
-_CHUNK = 1 << 22
-"""Entries of the Gram matrix of the samples that are computed at a time."""
+_CHUNK = 1 << 22  # entries of the Gram matrix of the samples that are computed at a time
 _MANY_COLUMNS = 100
-_APART = 1e-14
-"""The cosine of the angle between columns that are orthogonal, up to rounding."""
+_APART = 1e-14  # the cosine of the angle between columns that are orthogonal, up to rounding
 _PROBES = 3
 
 

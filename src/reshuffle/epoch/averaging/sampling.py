@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -44,18 +44,14 @@ if TYPE_CHECKING:
 _SMALLEST_ROOT = 1e-5
 _STACKED_BYTES = 2e7
 _MOST_STACKED = 256
-_AT_ONCE = 32
-"""Pairs of orders that are followed at once for the modifier of a batch."""
+_AT_ONCE = 32  # pairs of orders that are followed at once for the modifier of a batch
 _MOST_BLOCKS = 12
 _STACKED_ENTRIES, _VISITED_ENTRIES = 1 << 16, 1 << 20
 """Numbers of the largest layer of subsets (what leaves the cache takes three times as long), and of the kernels of
 blocks, at a time."""
-_OF_A_PRODUCT = 300.0
-"""Overhead of a product of small matrices, in operations."""
-_EXPLODES = 2.0
-"""A growth per epoch beyond which nobody waits for digits."""
-_ROUNDING = 1e-14
-"""Singular values that are rounding, relative to the largest."""
+_OF_A_PRODUCT = 300.0  # overhead of a product of small matrices, in operations
+_EXPLODES = 2.0  # a growth per epoch beyond which nobody waits for digits
+_ROUNDING = 1e-14  # singular values that are rounding, relative to the largest
 _UNKNOWN, _IN_VAIN = 1.0, 20
 """A relative error at which not even a sign is known, and the part of the budget after which it ends the search.
 
@@ -76,29 +72,20 @@ def without_each(groups: list[EpochMap]) -> list[list[EpochMap]]:
     return [groups[:number] + groups[number + 1 :] for number in range(len(groups))]
 
 
-class DrawPairs(Protocol):
-    """Draws as many pairs of an order and its reverse, or as many orders `alone`."""
-
-    def __call__(self, rng: np.random.Generator, pairs: int, alone: bool = False) -> Orders:
-        """Draw."""
+DrawPairs: TypeAlias = Callable[..., Orders]
+"""(rng, pairs, alone=False) -> so many pairs of an order and its reverse, or as many orders `alone`."""
 
 
 def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: "Accuracy") -> list[EpochMap]:
-    """The mean maps of the groups of draws, until the decay rates are known to rtol or the budget is spent.
+    """The mean maps of groups of draws; where rtol is out of reach of the budget, with a warning.
 
-    Parameters
-    ----------
-    visits : Visits
-    force : (r,)
-        Minus the gradient that enters at every visit with the constant input 1, without the factor L.
-    draw : callable
-    wanted : Accuracy
+    The `force` (r,) is minus the gradient that enters at every visit with the constant input 1.
     """
-    drawn = _Draws(visits, force, draw, wanted)
-    if wanted.rtol < drawn.error < np.inf and not drawn.explodes:
+    maps, error, _ = _drawn_groups(visits, force, draw, wanted)
+    if wanted.rtol < error < np.inf and not _explode(maps):
         hint = "a larger {budget}", "a larger {rtol}", "a smaller step"
-        warn_out_of_reach(drawn.error, "sampling", wanted.rtol, hint)
-    return drawn.maps
+        warn_out_of_reach(error, "sampling", wanted.rtol, hint)
+    return maps
 
 
 def stacked_pairs(dimension: int, rows: int) -> int:
@@ -108,80 +95,62 @@ def stacked_pairs(dimension: int, rows: int) -> int:
     return max(1, int(min(_STACKED_BYTES / each, _MOST_STACKED) / 2))
 
 
-class _Draws:
-    """Mean maps of groups of orders, drawn until the decay rates are known to rtol or the budget is spent.
+def _explode(maps: list[EpochMap]) -> bool:
+    """True if an epoch more than doubles something in each of the groups."""
+    return all(one.radius > _EXPLODES for one in maps)
 
-    Only once what surely explodes, and for a twentieth of the budget where the relative error stays above one: more
-    orders do not help there.
+
+def _drawn_groups(
+    visits: Visits, force: FloatArray, draw: DrawPairs, wanted: "Accuracy"
+) -> tuple[list[EpochMap], float, int]:
+    """Mean maps of groups of orders, the error of their decay rates, and the number of pairs drawn.
+
+    Until the decay rates are known to rtol or the budget is spent; only once what surely explodes, and for a
+    twentieth of the budget where the relative error stays above one: more orders do not help there.
     """
+    (rows, rank), d, rng = visits.blocks.rows.shape, visits.dimension, np.random.default_rng(wanted.seed)
+    steps = draw(np.random.default_rng(0), 1).rows.shape[1]
 
-    def __init__(self, visits: Visits, force: FloatArray, draw: DrawPairs, wanted: "Accuracy"):
-        self._visits, self._force, self._draw = visits, force, draw
-        self._rng = np.random.default_rng(wanted.seed)
-        (rows, rank), d = visits.blocks.rows.shape, visits.dimension
-        self._steps = draw(np.random.default_rng(0), 1).rows.shape[1]
+    def stack_flops(pairs: int) -> float:
+        each = 4.0 * rows * d * rank + 10.0 * steps * d * d
+        return float(2 * pairs * each + 8 * CALL * steps)
 
-        def stack_flops(pairs: int) -> float:
-            each = 4.0 * rows * d * rank + 10.0 * self._steps * d * d
-            return float(2 * pairs * each + 8 * CALL * self._steps)
-
-        # One pair for each group is followed in any case, and its map is stored twice.
-        size = 2 * 8.0 * d * (d + 1 + rows)
-        groups = number_of_groups(stack_flops(1), size, max(wanted.budget, A_SECOND))
-        pairs = stacked_pairs(d, rows)
-        while pairs > 1 and groups * stack_flops(pairs) > max(wanted.budget, AT_ONCE):
-            pairs //= 2
-        self._kernel, self._entries = np.zeros((groups, d, d)), np.zeros((groups, d, 1 + rows))
-        self._rounds, self._pairs, self.error = 0, pairs, np.inf
-        expense = groups * stack_flops(pairs)
-        require_affordable(
-            expense, wanted.budget, "the mean over a few drawn orders",
-            ("a larger {budget}", "fewer rows or features"),
-        )  # fmt: skip
-        left, rounds = wanted.budget, 1
-        while rounds:
-            self._follow(rounds)
-            left -= rounds * expense
-            affordable = left if self.error <= _UNKNOWN else left - (1 - 1 / _IN_VAIN) * wanted.budget
-            if not wanted.rtol < self.error < np.inf or self.explodes or affordable < expense:
-                break
-            rounds = further_rounds(self._rounds, self.error / wanted.rtol, affordable / expense)
-
-    @property
-    def explodes(self) -> bool:
-        """True if an epoch more than doubles something in each of the groups."""
-        return all(one.radius > _EXPLODES for one in self.maps)
-
-    @property
-    def pairs(self) -> int:
-        """The number of orders drawn, each with its reverse."""
-        return len(self._kernel) * self._pairs * self._rounds
-
-    @property
-    def maps(self) -> list[EpochMap]:
-        """The mean of each group."""
-        visits, rounds = self._visits, self._rounds
-        weight, sizes = visits.sizes_of(self._steps, self._force)
-        return [
-            EpochMap(visits.left, visits.right, kernel / rounds, entries / rounds, weight, sizes)
-            for kernel, entries in zip(self._kernel, self._entries, strict=True)
-        ]
-
-    def _follow(self, rounds: int) -> None:
-        """Add so many rounds: a stack of pairs for every group in each."""
+    # One pair for each group is followed in any case, and its map is stored twice.
+    groups = number_of_groups(stack_flops(1), 16.0 * d * (d + 1 + rows), max(wanted.budget, A_SECOND))
+    pairs = stacked_pairs(d, rows)
+    while pairs > 1 and groups * stack_flops(pairs) > max(wanted.budget, AT_ONCE):
+        pairs //= 2
+    expense = groups * stack_flops(pairs)
+    require_affordable(
+        expense, wanted.budget, "the mean over a few drawn orders",
+        ("a larger {budget}", "fewer rows or features"),
+    )  # fmt: skip
+    kernels, entries = np.zeros((groups, d, d)), np.zeros((groups, d, 1 + rows))
+    weight, sizes = visits.sizes_of(steps, force)
+    # An average has no decay rate.
+    state = np.arange(visits.plain_dimension)
+    done, left, rounds = 0, wanted.budget, 1
+    while rounds:
         for _ in track(range(rounds), rounds, "drawing orders"):
-            for kernel, entries in zip(self._kernel, self._entries, strict=True):
-                orders = self._draw(self._rng, self._pairs)
-                kernels, constant, of_rows = follow_each(self._visits, self._force, orders)
-                kernel += kernels.mean(axis=0)
-                entries[:, 0] += constant.mean(axis=0)
-                entries[:, 1:] += of_rows.mean(axis=0).T
-        self._rounds += rounds
-        # An average has no decay rate.
-        state = np.arange(self._visits.plain_dimension)
-        parts = [one.part(state) for one in self.maps]
+            for kernel, entry in zip(kernels, entries, strict=True):
+                orders = draw(rng, pairs)
+                of_orders, constant, of_rows = follow_each(visits, force, orders)
+                kernel += of_orders.mean(axis=0)
+                entry[:, 0] += constant.mean(axis=0)
+                entry[:, 1:] += of_rows.mean(axis=0).T
+        done, left = done + rounds, left - rounds * expense
+        maps = [
+            EpochMap(visits.left, visits.right, kernel / done, entry / done, weight, sizes)
+            for kernel, entry in zip(kernels, entries, strict=True)
+        ]
+        parts = [one.part(state) for one in maps]
         losses = np.array([scaled_losses(one.left, one.right, one.kernel) for one in parts])
-        self.error = drawn_rate_error(losses, self._visits.rank)
+        error = drawn_rate_error(losses, rank)
+        affordable = left if error <= _UNKNOWN else left - (1 - 1 / _IN_VAIN) * wanted.budget
+        if not wanted.rtol < error < np.inf or _explode(maps) or affordable < expense:
+            break
+        rounds = further_rounds(done, error / wanted.rtol, affordable / expense)
+    return maps, error, groups * pairs * done
 
 
 def follow_each(
@@ -297,21 +266,18 @@ def _cut(samples: IntArray, sizes: IntArray, padding: int) -> IntArray:
 
 def pairs_of_orders(scheme: Scheme, n: int, blocks: Blocks) -> DrawPairs:
     """Draw so many orders, and unless they are `alone` their reverses: of the rows of samples, or of batches."""
-    sizes, divisors = (
-        (scheme.sizes(n), scheme.step_divisors(n)) if scheme.unit.is_cut else (blocks.sizes, blocks.divisors)
-    )
-    members = _cut(np.arange(len(blocks.rows))[np.newaxis], np.asarray(blocks.sizes), len(blocks.rows))[0]
+    padding, is_cut = len(blocks.rows), scheme.unit.is_cut
+    members = _cut(np.arange(padding)[np.newaxis], np.asarray(blocks.sizes), padding)[0]
+    rows_each = padding // blocks.batches
 
     def draw(rng: np.random.Generator, pairs: int, alone: bool = False) -> Orders:
         drawn = permutations(rng, pairs, blocks.batches)
-        if not scheme.unit.is_cut:
-            batches = drawn if alone else np.concatenate([drawn, drawn[:, ::-1]])
-            return Orders(members[batches], np.asarray(divisors)[batches])
-        rows_each = len(blocks.rows) // blocks.batches
-        samples = rows_of(drawn, rows_each)
-        samples = samples if alone else np.concatenate([samples, samples[:, ::-1]])
-        taken = sizes // scheme.rows_per_unit * rows_each
-        return Orders(_cut(samples, taken, len(blocks.rows)), np.tile(divisors, (len(samples), 1)))
+        drawn = rows_of(drawn, rows_each) if is_cut else drawn
+        drawn = drawn if alone else np.concatenate([drawn, drawn[:, ::-1]])
+        if not is_cut:
+            return Orders(members[drawn], np.asarray(blocks.divisors)[drawn])
+        taken = scheme.sizes(n) // scheme.rows_per_unit * rows_each
+        return Orders(_cut(drawn, taken, padding), np.tile(scheme.step_divisors(n), (len(drawn), 1)))
 
     return draw
 
@@ -326,8 +292,7 @@ def mean_map(scheme: Scheme, n: int, blocks: Blocks, step: float, accuracy: "Acc
     scaled = ScaledBlocks(rows, blocks.response, blocks.offsets, blocks.divisors, unit, singular)
     visits, steps = Visits(scaled, Hyperparameters(step)), scheme.steps(n)
     force, draw = np.zeros(len(singular)), pairs_of_orders(scheme, n, scaled)
-    drawn = _Draws(visits, force, draw, accuracy)
-    groups = drawn.maps
+    groups, missed, pairs = _drawn_groups(visits, force, draw, accuracy)
     decay = np.array([np.diagonal(group.kernel) for group in groups])
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = np.nan_to_num(error_of_mean(decay) / np.abs(decay.mean(axis=0)), posinf=np.inf)
@@ -344,7 +309,7 @@ def mean_map(scheme: Scheme, n: int, blocks: Blocks, step: float, accuracy: "Acc
             shares = 1 / orders.divisors[here, visit]
             total, weight = total + np.tensordot(shares, kernels[here], 1), weight + float(shares.sum())
 
-        for _ in range(-(-drawn.pairs // _AT_ONCE)):
+        for _ in range(-(-pairs // _AT_ONCE)):
             orders = draw(rng, _AT_ONCE)
             follow_each(visits, force, orders, watch)
         inside = visits.left[:, np.newaxis] * (total / (weight or 1.0)) * visits.right
@@ -355,7 +320,7 @@ def mean_map(scheme: Scheme, n: int, blocks: Blocks, step: float, accuracy: "Acc
         kernel, inputs = mean.kernel / steps, mean.entries[:, 1:] / steps
         return MeanMap(
             factor, (kernel + kernel.T) / 2, inputs, steps * step, 1, 1.0, modifier, method="sampling",
-            error=float(shares.max(initial=0.0)), typical_error=drawn.error,
+            error=float(shares.max(initial=0.0)), missed=missed,
         )  # fmt: skip
 
     return replace(made(groups), make_replicas=lambda: tuple(map(made, without_each(groups))))
@@ -364,36 +329,27 @@ def mean_map(scheme: Scheme, n: int, blocks: Blocks, step: float, accuracy: "Acc
 class DrawnBlocks:
     """Drawn orders of the epochs of a run, cut into blocks; the same orders whatever the step.
 
-    Parameters
-    ----------
-    timeline : Timeline
-        Draws orders, and says what a visit does.
-    budget : float
-        Operations of one draw for each group: blocks are as many as that allows.
+    The timeline draws orders, and says what a visit does. Blocks are as many as one draw for each group may have of
+    the budget; `flops` are the operations of that.
     """
 
     def __init__(self, timeline: "Timeline", budget: float):
         self._timeline, self.visits = timeline, timeline.visits(0)
         self._steps = timeline.scheme.steps(timeline.n)
-        affordable = (
-            blocks
-            for blocks in range(min(_MOST_BLOCKS, self._steps), 1, -1)
-            if MOST_GROUPS * self._lattice_flops(blocks) <= budget
-        )
-        self._blocks = next(affordable, 1)
         (rows, rank), d = self.visits.blocks.rows.shape, self.visits.dimension
+
+        def lattice_flops(blocks: int) -> float:
+            half = (blocks + 1) // 2
+            products = sum(size * math.comb(blocks, size) for size in range(1, half + 1))
+            return float(products + math.comb(blocks, half)) * (2.0 * d**3 + _OF_A_PRODUCT)
+
+        numbers = range(min(_MOST_BLOCKS, self._steps), 1, -1)
+        affordable = (blocks for blocks in numbers if MOST_GROUPS * lattice_flops(blocks) <= budget)
+        self._blocks = next(affordable, 1)
         of_visits = 4.0 * rows * rank * d + self._steps * (10.0 * d**2 + _OF_A_PRODUCT)
-        self.flops = float(MOST_GROUPS * (of_visits + self._lattice_flops(self._blocks)))
-        """Operations of one draw for each group."""
+        self.flops = float(MOST_GROUPS * (of_visits + lattice_flops(self._blocks)))
         self._rng = np.random.default_rng(timeline.accuracy.seed)
         self._drawn = np.zeros((0, MOST_GROUPS, d, d))
-
-    def _lattice_flops(self, blocks: int) -> float:
-        half = (blocks + 1) // 2
-        products = sum(size * math.comb(blocks, size) for size in range(1, half + 1)) + math.comb(
-            blocks, half
-        )
-        return float(products) * (2.0 * self.visits.dimension**3 + _OF_A_PRODUCT)
 
     def kernels(self, rounds: int) -> FloatArray:
         """Mean kernels K (groups, d, d) of `EpochMap`, over so many draws each: all earlier ones, and more."""
@@ -402,9 +358,8 @@ class DrawnBlocks:
         found = [self._drawn.reshape(-1, d, d)]
         with few_threads(d):
             for first in range(0, missing, stacked):
-                some = min(stacked, missing - first)
-                drawn = self._timeline.draw_pairs(self._rng, some)
-                found.append(self._over_blocks(Orders(drawn.rows[:some], drawn.divisors[:some])))
+                drawn = self._timeline.draw_pairs(self._rng, min(stacked, missing - first), alone=True)
+                found.append(self._over_blocks(drawn))
             self._drawn = np.concatenate(found).reshape(rounds, MOST_GROUPS, d, d)
             kernels = self._drawn.mean(axis=0)
             symmetric = self._timeline.scheme.is_symmetric and not self.visits.momentum
@@ -415,15 +370,14 @@ class DrawnBlocks:
         d, seed = self.visits.dimension, self._timeline.accuracy.seed
         rngs = [np.random.default_rng([seed, group]) for group in range(MOST_GROUPS)]
         drawn = [self._timeline.draw_pairs(rng, pairs) for rng in rngs]
-        rows = np.concatenate([orders.rows for orders in drawn])
-        divisors = np.concatenate([orders.divisors for orders in drawn])
+        rows, divisors = (
+            np.concatenate(parts) for parts in zip(*((one.rows, one.divisors) for one in drawn), strict=True)
+        )
         size = max(1, int(_STACKED_ENTRIES / max(d**2, 1)))
+        pieces = [slice(at, at + size) for at in range(0, len(rows), size)]
         with few_threads(d):
             found = [
-                _backwards(
-                    self.visits, Orders(rows[at : at + size], divisors[at : at + size]), 0, self._steps
-                )
-                for at in range(0, len(rows), size)
+                _backwards(self.visits, Orders(rows[some], divisors[some]), 0, self._steps) for some in pieces
             ]
         return np.concatenate(found).reshape(MOST_GROUPS, 2 * pairs, d, d)
 

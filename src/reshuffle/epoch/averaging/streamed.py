@@ -28,8 +28,7 @@ from reshuffle.schemes.base import Scheme
 
 Part = TypeVar("Part")
 
-_AT_ONCE = 4096
-"""Samples whose self responses are computed at a time."""
+_AT_ONCE = 4096  # samples whose self responses are computed at a time
 
 
 @dataclass(frozen=True, eq=False)

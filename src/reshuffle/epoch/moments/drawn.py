@@ -10,9 +10,9 @@ differ by is left to chance: the mean over a fixed set of drawn maps D_t replace
 and is a positive map.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -25,38 +25,27 @@ from reshuffle._uncertainty import MOST_GROUPS, error_of_mean, further_rounds
 from reshuffle.epoch.averaging.sampling import Orders, follow_each, follow_given, stacked_pairs
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.lattice import is_stationary
-from reshuffle.epoch.moments.stationary import Enclosure, Lyapunov, limit_of, perron, positive_radius
+from reshuffle.epoch.moments.stationary import Enclosure, Lyapunov, Map, limit_of, perron, positive_radius
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs
 
-SHARE = 0.02
-"""Requested error of the spread, relative to itself."""
-FEWEST_PAIRS = 2
-"""Pairs of orders in each group before anything is answered."""
-_KNOWN = 0.02
-"""Absolute error of the gain, which is compared with one."""
+SHARE = 0.02  # requested error of the spread, relative to itself
+FEWEST_PAIRS = 2  # pairs of orders in each group before anything is answered
+_KNOWN = 0.02  # absolute error of the gain, which is compared with one
 _SHARE_OF_BUDGET = 0.1
 _MOST_ORDERS = 16_000
 _FIRST_PAIRS = 4
-_APPLIED = 200
-"""Applications of all maps that two radii take, with those of halves, about."""
+_APPLIED = 200  # applications of all maps that two radii take, with those of halves, about
 _TOLERANCE = 1e-6
 """Parts of an argument that are ignored, relative to its size: answers from draws are known to a percent."""
-_UNCHANGED = 1e-13
-"""Relative change in an epoch below which the next ones are not worth their time."""
-_SETTLED = 1e-7
-"""Relative change in a round below which a limit, which is known to a percent, is reached."""
-_RADIUS_TOLERANCE = 1e-3
-"""Relative accuracy of a radius of drawn maps, which is known to some percent."""
-_NEW_EPOCHS = 30
-"""Epochs after which nearly all that a linear map does to the moments of later ones is known."""
+_UNCHANGED = 1e-13  # relative change in an epoch below which the next ones are not worth their time
+_SETTLED = 1e-7  # relative change in a round below which a limit, which is known to a percent, is reached
+_RADIUS_TOLERANCE = 1e-3  # relative accuracy of a radius of drawn maps, which is known to some percent
+_NEW_EPOCHS = 30  # epochs after which nearly all that a linear map does to the moments of later ones is known
 _MOST_BYTES = 2e9
-A_ROW = 1000.0
-"""Operations in the time that it takes to draw a row and to fetch it."""
-_ORDER_BYTES = 1.5e8
-"""Memory of orders that are followed at once."""
-_CALLS = 10
-"""Calls with small matrices that a visit takes."""
+A_ROW = 1000.0  # operations in the time that it takes to draw a row and to fetch it
+_ORDER_BYTES = 1.5e8  # memory of orders that are followed at once
+_CALLS = 10  # calls with small matrices that a visit takes
 
 Answer = TypeVar("Answer")
 
@@ -86,10 +75,10 @@ class Remembered:
 
     >>> calls = []
     >>> double = Remembered(lambda matrix: calls.append(1) or 2 * matrix[np.newaxis], np.ones((2, 2)))
-    >>> double.mean(np.eye(2))
+    >>> double.combined(double.shares(np.eye(2)))
     array([[2., 0.],
            [0., 2.]])
-    >>> double.mean(3 * np.eye(2))[0, 0], double.shares(np.eye(2)).round(4), len(calls)
+    >>> double.combined(double.shares(3 * np.eye(2)))[0, 0], double.shares(np.eye(2)).round(4), len(calls)
     (np.float64(6.0), array([1.4142]), 1)
     """
 
@@ -97,8 +86,8 @@ class Remembered:
         self._image = image
         self._units = np.maximum(units, _TOLERANCE * units.max(initial=0.0))
         self._directions = np.zeros((0, self._units.size))
-        self._images: list[FloatArray] = []
         self._means = np.zeros((0, len(units), len(units)))
+        self.images: list[FloatArray] = []
 
     def shares(self, matrix: FloatArray) -> FloatArray:
         """The components (j,) of an argument along each of the directions so far, its own among them."""
@@ -109,17 +98,13 @@ class Remembered:
         again = self._directions @ rest
         rest, shares = rest - again @ self._directions, shares + again
         new = float(np.linalg.norm(rest))
-        is_full = sum(one.nbytes for one in self._images) > _MOST_BYTES
+        is_full = sum(one.nbytes for one in self.images) > _MOST_BYTES
         if np.isfinite(new) and new > _TOLERANCE * float(np.linalg.norm(flat)) and not is_full:
             self._directions = np.vstack([self._directions, rest / new])
-            self._images.append(self._image((rest / new).reshape(self._units.shape) / self._units))
-            self._means = np.concatenate([self._means, self._images[-1].mean(axis=0)[np.newaxis]])
+            self.images.append(self._image((rest / new).reshape(self._units.shape) / self._units))
+            self._means = np.concatenate([self._means, self.images[-1].mean(axis=0)[np.newaxis]])
             shares = np.append(shares, new)
         return np.asarray(shares)
-
-    def mean(self, matrix: FloatArray) -> FloatArray:
-        """The mean (d, d) of the images of all groups."""
-        return self.combined(self.shares(matrix))
 
     def combined(self, shares: FloatArray) -> FloatArray:
         """The mean image (d, d) of a combination of the directions; an argument of zeros has none."""
@@ -130,11 +115,6 @@ class Remembered:
         """The arguments (j, d, c) that have been mapped."""
         return np.asarray(self._directions.reshape(-1, *self._units.shape) / self._units)
 
-    @property
-    def images(self) -> FloatArray:
-        """Their images (j, groups, d, d)."""
-        return np.array(self._images)
-
 
 @dataclass(frozen=True, eq=False)
 class CentredMaps:
@@ -144,22 +124,12 @@ class CentredMaps:
     state. The orders of a group are side by side, as many in each: one matrix (d, orders d).
     """
 
-    mean: FloatArray
-    """Abar (d, d)."""
-    maps: FloatArray
-    """D_t (groups, d, orders, d)."""
-    pushes: FloatArray
-    """noise^2 (N_t - Nbar) Nbar' and c_t - cbar (groups, d, orders, d + 1)."""
-    own: FloatArray
-    """The means of noise^2 (N_t - Nbar)(N_t - Nbar)' + (c_t - cbar)(c_t - cbar)' (groups, d, d)."""
-    inlet: FloatArray
-    """noise^2 Nbar Nbar' (d, d)."""
-    drift: FloatArray
-    """Cbar (d,)."""
-
-    def some(self, groups: slice) -> "CentredMaps":
-        """A copy with some of the groups."""
-        return replace(self, maps=self.maps[groups], pushes=self.pushes[groups], own=self.own[groups])
+    mean: FloatArray  # Abar (d, d)
+    maps: FloatArray  # D_t (groups, d, orders, d)
+    pushes: FloatArray  # noise^2 (N_t - Nbar) Nbar' and c_t - cbar (groups, d, orders, d + 1)
+    own: FloatArray  # means of noise^2 (N_t - Nbar)(N_t - Nbar)' + (c_t - cbar)(c_t - cbar)' (groups, d, d)
+    inlet: FloatArray  # noise^2 Nbar Nbar' (d, d)
+    drift: FloatArray  # Cbar (d,)
 
     @cached_property
     def spread(self) -> Remembered:
@@ -203,20 +173,21 @@ class CentredMaps:
         weighed = self.maps.reshape(-1, d).T @ (weights @ self.maps.reshape(groups, d, -1)).reshape(-1, d)
         return np.asarray((weighed + weighed.T) / 2 / (groups * orders))
 
+    def second(self, spread: FloatArray, mean: FloatArray, sums: FloatArray) -> FloatArray:
+        """E e e' (d, d), which what orders differ by acts on, for V (d, d), m (d,) and G (d, d)."""
+        return np.asarray(spread + np.outer(mean, mean) + sums @ self.inlet @ sums.T)
 
-class _Drawn(NamedTuple):
-    """D_t (k, d, d), its inputs (k, d, d + 1), and the sum of its own squares (d, d), of some orders."""
-
-    maps: FloatArray
-    pushes: FloatArray
-    own: FloatArray
+    def through(self, transposed: bool = False) -> Lyapunov:
+        """Sums the powers of Abar, or of its transpose, on both sides of a matrix."""
+        loss = np.eye(len(self.mean)) - self.mean
+        return Lyapunov(loss.T if transposed else loss)
 
 
 class CentredDraws:
     """Orders of an epoch, drawn in pairs with their reverses and spread over groups.
 
     In the coordinates (R / L)^1/2 z of `EpochMap` the mean has the scaled loss; if that is symmetric they are
-    turned to its modes.
+    turned to its modes. `basis` (d, d) has the states of unit coordinates as its columns.
 
     The timeline draws orders and makes their visits; its own mean is not used, but `mean`, the mean map of an epoch
     as well as it is known. `is_symmetric` says whether that is symmetric.
@@ -226,14 +197,14 @@ class CentredDraws:
         self._timeline, self._mean, self._inputs = timeline, mean, inputs
         self._visits, self.is_symmetric = timeline.visits(0), is_symmetric
         self._rngs = [np.random.default_rng([seed, group]) for group in range(MOST_GROUPS)]
-        self._drawn: list[list[_Drawn]] = [[] for _ in self._rngs]
+        # D_t (k, d, d), its inputs (k, d, d + 1), and the sum of its own squares (d, d), of some orders.
+        self._drawn: list[list[tuple[FloatArray, FloatArray, FloatArray]]] = [[] for _ in self._rngs]
         turn = _modes(mean) if is_symmetric else np.eye(len(mean.kernel))
         self.basis = (np.sqrt(mean.left) / np.sqrt(mean.right))[:, np.newaxis] * turn
-        """(d, d): the states of unit coordinates, as its columns."""
+        # From a kernel or an entry between L and R to these coordinates (d, d).
         self._roots = turn.T * (np.sqrt(mean.left) * np.sqrt(mean.right))
-        """(d, d): from a kernel or an entry between L and R to these coordinates."""
+        # Noise times Nbar (rows, d), as the kernels are, without the factors of the coordinates.
         self._entries = np.ascontiguousarray(inputs.noise * mean.entries[:, 1:].T)
-        """(rows, d): noise times Nbar, as the kernels are, without the factors of the coordinates."""
         self._drift = self._roots @ self._constant(mean.entries[:, 0], mean.entries[:, 1:].T)
 
     def _constant(self, constant: FloatArray, entries: FloatArray) -> FloatArray:
@@ -241,12 +212,7 @@ class CentredDraws:
         given = self._inputs.given
         return constant if given is None else constant + given @ entries
 
-    @property
-    def pairs(self) -> int:
-        """The number of pairs of orders in each group."""
-        return sum(len(one.maps) for one in self._drawn[0]) // 2
-
-    def flops(self, pairs: int) -> float:
+    def _flops(self, pairs: int) -> float:
         """Operations of so many more pairs in each group, calls included."""
         visits, steps = self._visits, self._timeline.walk.steps
         return len(self._drawn) * draw_flops(pairs, visits.dimension, len(visits.blocks.rows), steps)
@@ -266,13 +232,14 @@ class CentredDraws:
 
     def _follow(self, drawn: list[tuple[int, Orders]]) -> None:
         """Add the maps of drawn orders to those of their groups; all orders are followed side by side."""
-        visits, mean, roots = self._visits, self._mean, self._roots
+        mean, roots = self._mean, self._roots
         rows = np.concatenate([orders.rows for _, orders in drawn])
         every = Orders(rows, np.concatenate([orders.divisors for _, orders in drawn]))
-        first = 0
-        kernel, constant, entries = follow_each(visits, visits.unit_force(self._inputs.truth), every)
+        force = self._visits.unit_force(self._inputs.truth)
+        kernel, constant, entries = follow_each(self._visits, force, every)
         maps = roots @ (mean.kernel - kernel) @ roots.T
         pushed = (self._constant(constant, entries) @ roots.T - self._drift)[:, :, np.newaxis]
+        first = 0
         for group, orders in drawn:
             here = slice(first, first + len(orders.rows))
             beside, own = np.zeros_like(maps[here]), pushed[here, :, 0].T @ pushed[here, :, 0]
@@ -281,26 +248,24 @@ class CentredDraws:
                 beside = roots @ (noise.swapaxes(1, 2) @ self._entries) @ roots.T
                 flat = noise.reshape(-1, len(roots))
                 own = own + roots @ (flat.T @ flat) @ roots.T
-            pushes = np.concatenate([beside, pushed[here]], axis=2)
-            self._drawn[group].append(_Drawn(maps[here], pushes, own))
+            self._drawn[group].append((maps[here], np.concatenate([beside, pushed[here]], axis=2), own))
             first = here.stop
 
     @property
     def maps(self) -> CentredMaps:
         """The centred maps of all drawn orders."""
-
-        def side_by_side(part: str) -> FloatArray:
-            groups = [np.concatenate([getattr(one, part) for one in group]) for group in self._drawn]
-            return np.ascontiguousarray(np.array(groups).swapaxes(1, 2))
-
         loss = self._roots @ self._mean.kernel @ self._roots.T
         if self.is_symmetric:
             loss = np.diag(np.diag(loss))
         entries = self._entries @ self._roots.T
         inlet = np.zeros_like(loss) if self._inputs.given is not None else entries.T @ entries
-        own = np.array([np.sum([one.own for one in group], axis=0) for group in self._drawn])
-        maps, pushes = side_by_side("maps"), side_by_side("pushes")
-        return CentredMaps(np.eye(len(loss)) - loss, maps, pushes, own / maps.shape[2], inlet, self._drift)
+        groups = [list(zip(*group, strict=True)) for group in self._drawn]
+        maps, pushes = (
+            np.ascontiguousarray(np.array([np.concatenate(group[part]) for group in groups]).swapaxes(1, 2))
+            for part in (0, 1)
+        )
+        own = np.array([np.sum(group[2], axis=0) for group in groups]) / maps.shape[2]
+        return CentredMaps(np.eye(len(loss)) - loss, maps, pushes, own, inlet, self._drift)
 
     def spread(
         self, weights: FloatArray, start: FloatArray, epochs: FloatArray, budget: float
@@ -322,9 +287,9 @@ class CentredDraws:
             return (values, errors), float((errors[known] / values[known]).max(initial=0.0)) / SHARE
 
         def price(pairs: int) -> float:
-            return self.flops(pairs) + follow_flops(2 * groups * pairs, len(basis), epochs)
+            return self._flops(pairs) + follow_flops(2 * groups * pairs, len(basis), epochs)
 
-        first = int(np.clip(AT_ONCE / self.flops(1), FEWEST_PAIRS, 16))
+        first = int(np.clip(AT_ONCE / self._flops(1), FEWEST_PAIRS, 16))
         values, errors = self._draw_until(found, price, first, budget)
         return np.ldexp(values, exponent), np.ldexp(errors, exponent)
 
@@ -337,14 +302,12 @@ class CentredDraws:
             return known, known.error / (_KNOWN * max(1.0, known.value))
 
         def price(pairs: int) -> float:
-            return self.flops(pairs) + _APPLIED * 4.0 * 2.0 * groups * pairs * float(d) ** 3
+            return self._flops(pairs) + _APPLIED * 4.0 * 2.0 * groups * pairs * float(d) ** 3
 
         require_affordable(
-            price(_FIRST_PAIRS),
-            budget,
-            "the mean square from a few drawn orders",
+            price(_FIRST_PAIRS), budget, "the mean square from a few drawn orders",
             ("fewer rows or features", "a larger {budget}", "{expected_risk} at the epochs of interest"),
-        )
+        )  # fmt: skip
         known = self._draw_until(found, price, _FIRST_PAIRS, budget)
         return rate(self.maps), known
 
@@ -359,18 +322,15 @@ class CentredDraws:
 
         `found` returns the answer, and the factor by which its error is too large.
         """
-        more, left = first, max(_SHARE_OF_BUDGET * budget, A_SECOND)
+        pairs, more, left = 0, first, max(_SHARE_OF_BUDGET * budget, A_SECOND)
         with few_threads(len(self.basis)):
-            while True:
+            while more:
                 self.more(more)
-                left -= price(more)
+                pairs, left = pairs + more, left - price(more)
                 answer, excess = found(self.maps)
-                most = min(
-                    left * self.pairs / price(self.pairs), _MOST_ORDERS // (2 * len(self._drawn)) - self.pairs
-                )
-                more = further_rounds(self.pairs, excess, most) if 1 < excess < np.inf else 0
-                if more < 1:
-                    return answer
+                most = min(left * pairs / price(pairs), _MOST_ORDERS // (2 * len(self._drawn)) - pairs)
+                more = max(further_rounds(pairs, excess, most), 0) if 1 < excess < np.inf else 0
+        return answer
 
 
 def _modes(mean: EpochMap) -> FloatArray:
@@ -404,23 +364,6 @@ def spread(
     return values, errors
 
 
-class _State(NamedTuple):
-    """The spread V (d, d), the mean m (d,) and the sum G (d, d) of the powers of Abar."""
-
-    spread: FloatArray
-    mean: FloatArray
-    sums: FloatArray
-
-    def second(self, maps: CentredMaps) -> FloatArray:
-        """E e e' (d, d), which what orders differ by acts on."""
-        return self.spread + np.outer(self.mean, self.mean) + self.sums @ maps.inlet @ self.sums.T
-
-    @property
-    def path(self) -> FloatArray:
-        """(G, m) (d, d + 1), by which pushes are multiplied."""
-        return np.column_stack([self.sums, self.mean])
-
-
 def _forward(
     maps: CentredMaps, weights: FloatArray, start: FloatArray, count: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -428,25 +371,29 @@ def _forward(
 
     Fewer, if nothing changes any more, or all has left the range of numbers.
     """
-    nothing = np.zeros_like(maps.mean)
-    state, values, seen, crossed = _State(nothing, start, nothing), [0.0], [], []
+    # V, m and G.
+    state = np.zeros_like(maps.mean), start, np.zeros_like(maps.mean)
+    values, seen, crossed = [0.0], [], []
     for _ in track(range(count), count, "the spread of runs"):
-        seen.append(maps.spread.shares(state.second(maps)))
-        crossed.append(maps.crossed.shares(state.path))
+        spread, mean, sums = state
+        seen.append(maps.spread.shares(maps.second(*state)))
+        crossed.append(maps.crossed.shares(np.column_stack([sums, mean])))
         added = maps.spread.combined(seen[-1]) + maps.crossed.combined(crossed[-1]) + maps.own.mean(axis=0)
-        second = maps.mean @ state.spread @ maps.mean.T + added
-        following = _State(
-            (second + second.T) / 2,
-            maps.mean @ state.mean + maps.drift,
-            np.eye(len(maps.mean)) + maps.mean @ state.sums,
+        second = maps.mean @ spread @ maps.mean.T + added
+        before, state = (
+            state,
+            (
+                (second + second.T) / 2,
+                maps.mean @ mean + maps.drift,
+                np.eye(len(sums)) + maps.mean @ sums,
+            ),
         )
-        values.append(max(float(np.vdot(weights, following.spread)), 0.0))
+        values.append(max(float(np.vdot(weights, state[0])), 0.0))
         if not np.isfinite(values[-1]):
             values[-1] = np.inf
             break
-        if all(is_stationary(now, then, _UNCHANGED) for now, then in zip(following, state, strict=True)):
+        if all(is_stationary(now, then, _UNCHANGED) for now, then in zip(state, before, strict=True)):
             break
-        state = following
     return np.array(values), _padded(seen), _padded(crossed)
 
 
@@ -460,11 +407,22 @@ def _padded(rows: list[FloatArray]) -> FloatArray:
 
 def _of_groups(maps: CentredMaps, weights: FloatArray, added: list[FloatArray], when: IntArray) -> FloatArray:
     """The answers of each group by itself after each of the epochs, to first order: (epochs, groups)."""
-    last, groups = int(when.max(initial=0)), len(maps.maps)
-    back = _padded(list(_backward(maps, weights, last)))
+    last, groups, rows = int(when.max(initial=0)), len(maps.maps), []
+    later = weights
+    # Shares of the weights of what is added 0, 1, 2, ... epochs before the answer, until they change no more.
+    for _ in track(range(last), last, "weights of the spread"):
+        rows.append(maps.adjoint.shares(later))
+        before, later = later, maps.mean.T @ later @ maps.mean + maps.adjoint.combined(rows[-1])
+        if is_stationary(later, before, _UNCHANGED):
+            break
+    back = _padded(rows)
     seen = np.column_stack([*(shares[:last] for shares in added), np.ones(last)])
-    images = [maps.spread.images, maps.crossed.images, maps.own[np.newaxis]]
-    enters = np.concatenate([some.reshape(-1, groups, weights.size) for some in images])
+    enters = np.concatenate(
+        [
+            np.reshape(some, (-1, groups, weights.size))
+            for some in (maps.spread.images, maps.crossed.images, maps.own)
+        ]
+    )
     # (groups, directions of weights, directions of what is added).
     forms = maps.adjoint.directions.reshape(-1, weights.size) @ enters.transpose(1, 2, 0)
     answers = np.zeros((len(when), groups))
@@ -474,34 +432,31 @@ def _of_groups(maps: CentredMaps, weights: FloatArray, added: list[FloatArray], 
     return answers
 
 
-def _backward(maps: CentredMaps, weights: FloatArray, count: int) -> Iterator[FloatArray]:
-    """Shares of the weights of what is added 0, 1, 2, ... epochs before the answer, until they change no more."""
-    for _ in track(range(count), count, "weights of the spread"):
-        shares = maps.adjoint.shares(weights)
-        yield shares
-        before = weights
-        weights = maps.mean.T @ weights @ maps.mean + maps.adjoint.combined(shares)
-        if is_stationary(weights, before, _UNCHANGED):
-            return
-
-
 def _end(maps: CentredMaps, weights: FloatArray) -> tuple[float, float]:
     """The limit of the trace of weights and the spread, and its error; inf if there is none."""
     d = len(maps.mean)
-    through, units = Lyapunov(np.eye(d) - maps.mean), np.ones(d)
+    through, back_through, units = maps.through(), maps.through(transposed=True), np.ones(d)
     if not through.exists:
         return np.inf, np.inf
     sums = np.asarray(np.linalg.inv(np.eye(d) - maps.mean), dtype=np.float64)
-    state = _State(np.zeros((d, d)), sums @ maps.drift, sums)
-    pushed = maps.crossed.mean(state.path) + maps.own.mean(axis=0)
-    first = pushed + maps.spread.mean(state.second(maps))
-    limit, _ = limit_of(lambda spread: through.solve(first + maps.spread.mean(spread)), units, _SETTLED)
-    back, _ = limit_of(lambda seen: through.adjoint(weights + maps.adjoint.mean(seen)), units, _SETTLED)
+    mean = sums @ maps.drift
+    crossed = maps.crossed.shares(np.column_stack([sums, mean]))
+    first = maps.crossed.combined(crossed) + maps.own.mean(axis=0)
+
+    def once(spread: FloatArray) -> FloatArray:
+        shares = maps.spread.shares(maps.second(spread, mean, sums))
+        return through.solve(first + maps.spread.combined(shares))
+
+    def backwards(later: FloatArray) -> FloatArray:
+        return back_through.solve(weights + maps.adjoint.combined(maps.adjoint.shares(later)))
+
+    limit, _ = limit_of(once, units, _SETTLED)
+    back, _ = limit_of(backwards, units, _SETTLED)
     if not (np.isfinite(limit).all() and np.isfinite(back).all()):
         return np.inf, np.inf
-    second = np.tensordot(maps.spread.shares(limit + state.second(maps)), maps.spread.images, 1)
-    added = second + np.tensordot(maps.crossed.shares(state.path), maps.crossed.images, 1) + maps.own
-    of_groups = added.reshape(len(maps.maps), -1) @ back.ravel()
+    second = maps.spread.shares(maps.second(limit, mean, sums))
+    added = np.tensordot(second, maps.spread.images, 1) + np.tensordot(crossed, maps.crossed.images, 1)
+    of_groups = (added + maps.own).reshape(len(maps.maps), -1) @ back.ravel()
     return float(np.vdot(weights, limit)), float(error_of_mean(of_groups))
 
 
@@ -533,11 +488,8 @@ def drawn_covariances(
     with the mean m. First the answer of all orders, then those without each group of them.
     """
     visits, rng = timeline.visits(0), np.random.default_rng(seed)
-    at_once, d, rank = (
-        _stacked_orders(visits.dimension, len(visits.blocks.rows)),
-        visits.dimension,
-        visits.rank,
-    )
+    d, rank = visits.dimension, visits.rank
+    at_once = _stacked_orders(d, len(visits.blocks.rows))
     sizes = [min(at_once, orders - done) for done in range(0, orders, at_once)]
     drawn = []
     with few_threads(d):
@@ -574,7 +526,11 @@ class Radius(NamedTuple):
 
 def rate(maps: CentredMaps) -> Radius:
     """The spectral radius of M -> Abar M Abar' + E[D M D']."""
-    return _unbiased(maps, None)
+
+    def forth(some: CentredMaps, matrix: FloatArray) -> FloatArray:
+        return np.asarray(maps.mean @ matrix @ maps.mean.T + some.of_groups(matrix).mean(axis=0))
+
+    return _unbiased(maps, forth, lambda matrix: maps.mean.T @ matrix @ maps.mean + maps.weighed(matrix))
 
 
 def gain(maps: CentredMaps) -> Radius:
@@ -582,13 +538,20 @@ def gain(maps: CentredMaps) -> Radius:
 
     Infinite where the mean diverges.
     """
-    through = Lyapunov(np.eye(len(maps.mean)) - maps.mean)
-    return _unbiased(maps, through) if through.exists else Radius(np.inf, 0.0)
+    through, back_through = maps.through(), maps.through(transposed=True)
+    if not through.exists:
+        return Radius(np.inf, 0.0)
+    return _unbiased(
+        maps,
+        lambda some, matrix: through.solve(some.of_groups(matrix).mean(axis=0)),
+        lambda matrix: maps.weighed(back_through.solve(matrix)),
+        back_through.solve,
+    )
 
 
 def gain_bound(maps: CentredMaps, decided: float, rounds: int, start: FloatArray | None = None) -> Enclosure:
     """Bounds on the gain of drawn maps: only which side of `decided` it is on, in so many rounds."""
-    through = Lyapunov(np.eye(len(maps.mean)) - maps.mean)
+    through = maps.through()
     if not through.exists:
         return Enclosure(np.inf, np.inf, np.inf)
 
@@ -598,31 +561,26 @@ def gain_bound(maps: CentredMaps, decided: float, rounds: int, start: FloatArray
     return positive_radius(positive, len(maps.mean), decided, rounds=rounds, start=start)
 
 
-def _unbiased(maps: CentredMaps, through: Lyapunov | None) -> Radius:
-    """The rate, or the gain if the powers of Abar are summed by `through`, less its bias.
+def _unbiased(
+    maps: CentredMaps,
+    forth: Callable[[CentredMaps, FloatArray], FloatArray],
+    back: Map,
+    weigh: Map = lambda left: left,
+) -> Radius:
+    """The spectral radius of M -> forth(maps, M), less its bias: as large as what halves of the draws differ by.
 
-    That is as large as what halves of the draws differ by.
+    `back` is the adjoint, and `weigh` turns its eigenmatrix into the weights of E[D M D'].
     """
-    mean, half = maps.mean, len(maps.maps) // 2
-
-    def radius(some: CentredMaps, start: FloatArray | None = None) -> tuple[float, FloatArray]:
-        def forth(matrix: FloatArray) -> FloatArray:
-            added = some.of_groups(matrix).mean(axis=0)
-            return np.asarray(mean @ matrix @ mean.T + added if through is None else through.solve(added))
-
-        return perron(forth, len(mean), _RADIUS_TOLERANCE, start)
-
-    def back(matrix: FloatArray) -> FloatArray:
-        if through is None:
-            return mean.T @ matrix @ mean + maps.weighed(matrix)
-        return maps.weighed(through.adjoint(matrix))
-
-    value, right = radius(maps)
-    _, left = perron(back, len(mean), _RADIUS_TOLERANCE)
+    d, half = len(maps.mean), len(maps.maps) // 2
+    value, right = perron(partial(forth, maps), d, _RADIUS_TOLERANCE)
+    _, left = perron(back, d, _RADIUS_TOLERANCE)
     # A radius moves by <left, dE(right)> / <left, right>.
-    size, weights = float(np.vdot(left, right)), left if through is None else through.adjoint(left)
-    added = maps.of_groups(right).reshape(len(maps.maps), -1) @ weights.ravel()
-    halves = [radius(maps.some(part), right)[0] for part in (slice(half), slice(half, None))]
+    size = float(np.vdot(left, right))
+    added = maps.of_groups(right).reshape(len(maps.maps), -1) @ weigh(left).ravel()
+    halves = [
+        perron(partial(forth, replace(maps, maps=maps.maps[part])), d, _RADIUS_TOLERANCE, right)[0]
+        for part in (slice(half), slice(half, None))
+    ]
     bias = float(np.mean(halves)) - value
     error = float(error_of_mean(added / size)) if size else 0.0
     return Radius(max(value - bias, 0.0), error + abs(bias))

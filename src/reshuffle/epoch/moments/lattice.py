@@ -33,12 +33,9 @@ from reshuffle.schemes.base import Shuffle, Unit
 _FEW_ROWS = 0.6
 """Rows of a batch, relative to the rank, below which two products with them are cheaper than one with their Gram
 matrix: both take as long at 0.6 and rank 100."""
-_NEAR_BYTES = 1.2e5
-"""Memory of the matrices that are averaged at once: little enough to stay near a core."""
-_CALLS = 3
-"""Calls with small matrices that the visits to a batch take, for some nodes at once."""
-_UNCHANGED = 1e-15
-"""Relative change in an epoch below which the next ones are not worth their time."""
+_NEAR_BYTES = 1.2e5  # memory of the matrices that are averaged at once: little enough to stay near a core
+_CALLS = 3  # calls with small matrices that the visits to a batch take, for some nodes at once
+_UNCHANGED = 1e-15  # relative change in an epoch below which the next ones are not worth their time
 
 
 def flops(walk: Walk, dimension: int, rank: int, rows: float, count: int = 1) -> float:

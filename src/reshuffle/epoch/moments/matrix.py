@@ -22,12 +22,9 @@ from reshuffle.epoch.moments.stationary import Packing
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs
 
-MOST_ENTRIES = 400
-"""Entries of second moments up to which their epoch is written out as a matrix."""
-MOST_WRITTEN_OUT = 120
-"""Entries of a second moment up to which all eigenvalues of its epoch are computed."""
-FEWEST_ROUNDS = 20
-"""Applications of an epoch without which there is no use to begin."""
+MOST_ENTRIES = 400  # entries of second moments up to which their epoch is written out as a matrix
+MOST_WRITTEN_OUT = 120  # entries of a second moment up to which all eigenvalues of its epoch are computed
+FEWEST_ROUNDS = 20  # applications of an epoch without which there is no use to begin
 _STACKED_BYTES = 2e8
 _MOST_BYTES = 2e9
 

@@ -27,26 +27,19 @@ Map = Callable[[FloatArray], FloatArray]
 
 ROUNDS = 500
 """Applications of an epoch after which a fixed point or a spectral radius is reported as far as it is known."""
-_TIGHT = 1e-8
-"""Relative width of bounds on a spectral radius that are not improved any more."""
+_TIGHT = 1e-8  # relative width of bounds on a spectral radius that are not improved any more
 _CONVERGED = 1e-14
 _CYCLE = 12
 """Rounds over which growth is measured: a multiple of the periods with which increments may come and go."""
-_GROWN = 1e100
-"""Growth over the first increment from which no gain below one would return."""
+_GROWN = 1e100  # growth over the first increment from which no gain below one would return
 _KEPT = 0.25
 """Share of the matrix before in that after a round, without which a power iteration may cycle for ever."""
 _DOUBLINGS = 1100
-_NEGLIGIBLE = 1e-9
-"""Size of a power of A whose square changes no digit any more."""
-_LOST = 1e100
-"""Size of a power of A that does not return."""
-_NOTHING = 1e-12
-"""Relative size of what rounding makes of nothing."""
-_WRITTEN_OUT = 200
-"""Entries of a symmetric matrix up to which all eigenvalues of a map of them are found."""
-_KRYLOV, _FEWEST_VECTORS = 24, 6
-"""Vectors of a Krylov space at a tolerance of 1e-9, and at the largest."""
+_NEGLIGIBLE = 1e-9  # size of a power of A whose square changes no digit any more
+_LOST = 1e100  # size of a power of A that does not return
+_NOTHING = 1e-12  # relative size of what rounding makes of nothing
+_WRITTEN_OUT = 200  # entries of a symmetric matrix up to which all eigenvalues of a map of them are found
+_KRYLOV, _FEWEST_VECTORS = 24, 6  # vectors of a Krylov space at a tolerance of 1e-9, and at the largest
 
 
 class Lyapunov:
@@ -88,13 +81,6 @@ class Lyapunov:
             half = right - loss @ right
             right = right + half - half @ loss.T
         # An epoch makes everything symmetric: what is not would be taken for a residual, and grow.
-        return _symmetric(right)
-
-    def adjoint(self, right: FloatArray) -> FloatArray:
-        """M with M - A' M A = R."""
-        for loss in self._losses or []:
-            half = right - loss.T @ right
-            right = right + half - half @ loss
         return _symmetric(right)
 
 
