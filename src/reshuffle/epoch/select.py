@@ -31,10 +31,8 @@ from reshuffle.recipe import Recipe
 from reshuffle.schemes.base import Scheme, Shuffle
 
 METHODS = ("auto", "exact", "cavity", "sampling")
-_GONE = {"series": 'try "cavity", which is as quick and more accurate'}
 _GROWING = 20.0
 """A mean that grows without end is computed to so many times less accuracy, with so many times less budget."""
-_MOST_ALONE = 12  # samples, one per batch, of which all orders are averaged in no time
 _UNKNOWN = 1.0  # a relative error at which not even a sign is known
 _CAVITY_GRAMS, _CAVITY_PRODUCTS = 60.0, 200.0
 """Weighted Gram matrices that the cavity equation takes, where samples are strong, and products of modes, about."""
@@ -94,10 +92,10 @@ def accuracy(method: Any, rtol: Any, budget: Any, seed: Any) -> Accuracy:
     ...
     reshuffle.errors.ArgumentError: method must be "auto", "exact", "cavity" or "sampling", but it is 'guess'.
     """
-    if advice := _GONE.get(str(method)):
+    if str(method) == "series":
         raise ValueError(
-            f'method must be "auto", "exact", "cavity" or "sampling", but it is {method!r}, which is no more; '
-            f"{advice}."
+            'method must be "auto", "exact", "cavity" or "sampling", but it is \'series\', which is no more; '
+            'try "cavity", which is as quick and more accurate.'
         )
     return Accuracy(
         method=_arrays.choice("method", method, METHODS),
@@ -200,14 +198,12 @@ def too_far(missed: float, rtol: float) -> str:
 def select(accuracy: Accuracy, candidates: dict[str, Callable[[], Method]]) -> Choice:
     """Take the first candidate that is not rejected; those after it are not priced."""
     methods: list[Method] = []
+    affordable = ""
     for name, priced in candidates.items():
-        affordable = next(
-            (f"the {one.name} mean is affordable" for one in methods if not one.rejected_because), ""
-        )
-        if accuracy.method not in ("auto", name):
-            methods.append(Method(name, rejected_because=f"method is {accuracy.method!r}"))
-        else:
-            methods.append(Method(name, rejected_because=affordable) if affordable else priced())
+        against = affordable if accuracy.method in ("auto", name) else f"method is {accuracy.method!r}"
+        methods.append(Method(name, rejected_because=against) if against else priced())
+        if not methods[-1].rejected_because:
+            affordable = f"the {name} mean is affordable"
     return Choice("the mean over orders", tuple(methods))
 
 
@@ -222,9 +218,7 @@ class Task:
     exact: Callable[[], MeanMap]  # averages over all orders
     exact_flops: float = 0.0  # infinite if it cannot be done
     out_of_reach: str = OUT_OF_REACH  # why it cannot be done, if it cannot
-    shares: FloatArray | None = (
-        None  # the weight (B,) of each visit relative to the mean one; None if exact is cheap
-    )
+    shares: FloatArray | None = None  # the relative weight (B,) of each visit; None if exact is cheap
     whitened: Callable[[], Whitened] | None = None  # the rows in the coordinates of the mean step
     sample: Callable[[Accuracy], MeanMap] | None = None  # the mean map from drawn orders
 
@@ -243,57 +237,37 @@ class Task:
 
 def task(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Task:
     """The task of a symmetric scheme over n rows, for features and a step in the scale of the row space."""
-    steps, kind = scheme.steps(n), type(scheme).__name__
-    if scheme.shuffle is Shuffle.EVERY_STEP:
+    steps, shuffle = scheme.steps(n), scheme.shuffle
+    if shuffle is Shuffle.EVERY_STEP:
         return Task(steps, partial(samples.repeated_step, blocks, step, steps))
-    if scheme.shuffle is Shuffle.NEVER and blocks.batches > 1:
-        raise TypeError(
-            f"{kind}.is_symmetric must be False, since its {blocks.batches} batches are visited in a fixed order; "
-            "only a single batch has a symmetric epoch then."
-        )
-    if scheme.shuffle is Shuffle.NEVER:
+    if shuffle is Shuffle.NEVER and blocks.batches == 1:
         return Task(1, partial(samples.one_batch, blocks, step))
-    if scheme.shuffle is not Shuffle.EVERY_EPOCH:
+    if shuffle is not Shuffle.EVERY_EPOCH:
         raise TypeError(
-            f"{kind}.is_symmetric must be False: for {scheme.shuffle.value}, of {scheme.unit.value}, there is no "
-            "symmetric mean."
+            f"{type(scheme).__name__}.is_symmetric must be False: for {shuffle.value}, of {scheme.unit.value} in "
+            f"{blocks.batches} batches, there is no symmetric mean."
         )
-    drawn = partial(sampling.mean_map, scheme, n, blocks, step)
-    if not scheme.unit.is_cut:
-        weights = np.repeat(1 / (blocks.batches * blocks.divisors), blocks.sizes)
-        whitened = cache(partial(Whitened.of, blocks.rows, weights, steps * step, blocks.offsets))
-        exact = partial(lattice.reshuffled_mean_map, blocks, step)
-        return Task(steps, exact, lattice.flops(blocks), OUT_OF_REACH, np.ones(steps), whitened, drawn)
+    drawn, is_cut = partial(sampling.mean_map, scheme, n, blocks, step), scheme.unit.is_cut
     sizes, divisors = scheme.sizes(n), scheme.step_divisors(n)
-    whitened = cache(
-        partial(Whitened.of, blocks.rows, np.full(len(blocks.rows), 1 / n), steps * step, blocks.offsets)
-    )
+    weights = np.repeat(1 / (blocks.batches * blocks.divisors), blocks.sizes)
+    if is_cut:
+        weights = np.full(len(blocks.rows), 1 / n)
+    whitened = cache(partial(Whitened.of, blocks.rows, weights, steps * step, blocks.offsets))
+    shares = sizes / divisors if is_cut else np.ones(steps)
     most = samples.MOST_BATCHES if scheme.rows_per_unit == 1 else samples.MOST_BATCHES_OF_GROUPS
-
-    def of_samples() -> MeanMap:
-        if steps > most:
-            raise BudgetError(
-                f"batches is {steps}, but the exact mean over shuffled samples is computed for at most "
-                f"{most}.",
-                hint=("fewer batches", 'descend(..., {method}="auto")'),
-            )
-        return samples.mean_map(whitened(), sizes / divisors)
-
-    mean: Callable[[], MeanMap] = of_samples
-    flops = samples.flops(n, blocks.rows.shape[1], steps) if steps <= most else np.inf
-    if most < steps == blocks.batches <= _MOST_ALONE and np.array_equal(sizes, divisors):
-        # One sample per batch: fixed batches in a random order.
-        alone = replace(blocks, divisors=divisors)
-        mean, flops = partial(lattice.reshuffled_mean_map, alone, step), lattice.flops(alone)
-    known = f"the exact mean over shuffled samples is known for at most {most} batches"
-    return Task(steps, mean, flops, known, sizes / divisors, whitened, drawn)
+    if is_cut and (steps <= most or steps < blocks.batches or not np.array_equal(sizes, divisors)):
+        flops = samples.flops(n, blocks.rows.shape[1], steps) if steps <= most else np.inf
+        exact = partial(samples.mean_map, whitened, shares, most)
+        known = f"the exact mean over shuffled samples is known for at most {most} batches"
+        return Task(steps, exact, flops, known, shares, whitened, drawn)
+    # One sample per batch is as good as fixed batches in a random order.
+    fixed = replace(blocks, divisors=divisors) if is_cut else blocks
+    exact = partial(lattice.reshuffled_mean_map, fixed, step)
+    return Task(steps, exact, lattice.flops(fixed), OUT_OF_REACH, shares, whitened, drawn)
 
 
 def mean_choice(task: Task, accuracy: Accuracy) -> Choice:
-    """Select how the mean of a symmetric epoch is taken, as far as prices decide.
-
-    The averagers are compared with the cost of simulated runs to the same error of one answer.
-    """
+    """Select how the mean of a symmetric epoch is taken, as far as prices decide; beside that of simulated runs."""
     budget = accuracy.budget if accuracy.method == "auto" else np.inf
 
     def exact() -> Method:
@@ -337,36 +311,47 @@ def mean_map(task: Task, accuracy: Accuracy) -> tuple[MeanMap, Choice]:
     chosen = mean_choice(task, accuracy)
     if chosen.taken == "exact":
         if accuracy.method == "exact" and task.shares is not None and np.isfinite(task.exact_flops):
-            require_affordable(
-                task.exact_flops, accuracy.budget, f"the exact mean over the orders of {task.steps} batches",
-                ("fewer batches", "a larger {budget}", '{method}="auto"'),
-            )  # fmt: skip
+            _require_affordable_orders(task.exact_flops, accuracy, task.steps)
         return task.exact(), chosen
-    mean, against = _approximate(task, chosen, accuracy)
+    mean, other, against = _approximate(task, chosen, accuracy)
     mean.require_finite(task.steps)
-    wanted = accuracy.relaxed_for_divergence if against.get("sampling") == _DIVERGES else accuracy
+    wanted = accuracy.relaxed_for_divergence if against == _DIVERGES else accuracy
     if mean.missed > wanted.rtol:
         hint = ["a larger {budget}", "a larger {rtol}", "a smaller step"]
         if accuracy.method == "cavity":
             hint = ["a smaller step", '{method}="auto"']
         warn_out_of_reach(mean.missed, mean.method, wanted.rtol, hint)
+    reasons = {other: against, mean.method: ""}
     methods = [
-        replace(one, rejected_because=against.get(one.name) or one.rejected_because) for one in chosen.methods
+        replace(one, rejected_because=reasons.get(one.name, one.rejected_because)) for one in chosen.methods
     ]
-    methods = [replace(one, rejected_because="") if one.name == mean.method else one for one in methods]
     return mean, replace(chosen, methods=tuple(methods))
 
 
-def _approximate(task: Task, chosen: Choice, accuracy: Accuracy) -> tuple[MeanMap, dict[str, str]]:
-    """The mean map by the cavity equation or from drawn orders, and the reasons against either.
+def _require_affordable_orders(flops: float, accuracy: Accuracy, steps: int) -> None:
+    """Refuse an exact mean that is insisted on, but not within the budget."""
+    require_affordable(
+        flops, accuracy.budget, f"the exact mean over the orders of {steps} batches",
+        ("fewer batches", "a larger {budget}", '{method}="auto"'),
+    )  # fmt: skip
+
+
+def _approximate(task: Task, chosen: Choice, accuracy: Accuracy) -> tuple[MeanMap, str, str]:
+    """The mean map by the cavity equation or from drawn orders; the other one, and the reason against it.
 
     Where the equation takes longer than a second, orders are drawn for as long first: where batches are large they
     differ by little. Where the mean explodes, first draws are all that is drawn.
     """
     assert task.sample is not None
+    assert task.whitened is not None
+    assert task.shares is not None
     sample, insists, drawn = task.sample, accuracy.method != "auto", None
     if chosen.taken != "cavity":
-        return sample(accuracy), {}
+        return sample(accuracy), "", ""
+    if not are_alike(task.shares):
+        raise ValueError(
+            'method must be "auto", "exact" or "sampling" for visits that weigh differently, but it is \'cavity\'.'
+        )
 
     def affordable_orders(wanted: Accuracy) -> MeanMap | None:
         """Drawn orders; None where even the fewest cost more than the budget."""
@@ -378,37 +363,25 @@ def _approximate(task: Task, chosen: Choice, accuracy: Accuracy) -> tuple[MeanMa
     if not insists and chosen.method.operations > A_SECOND:
         drawn = affordable_orders(replace(accuracy, budget=min(accuracy.budget, chosen.method.operations)))
         if drawn is not None and not accuracy.rtol < drawn.missed <= _UNKNOWN:
-            return drawn, {"cavity": "it takes longer than to draw orders"}
-    found = _by_cavity(task, accuracy)
-    against = too_far(found.missed, accuracy.rtol) if found else WITHOUT_SOLUTION
-    if found is not None and (insists or not against):
-        return found, {}
-    if found is not None and grows(found):
-        return found, {"sampling": _DIVERGES}
-    explodes = found is None or found.missed > _UNKNOWN
-    if drawn is None or not explodes:
-        wanted = accuracy.relaxed_for_divergence if explodes else accuracy
-        drawn = sample(wanted) if found is None else affordable_orders(wanted)
-    if drawn is not None and (found is None or drawn.missed < found.missed):
-        return drawn, {"cavity": against}
-    assert found is not None
-    reason = "it takes more than the budget" if drawn is None else too_far(drawn.missed, accuracy.rtol)
-    return found, {"sampling": reason}
-
-
-def _by_cavity(task: Task, accuracy: Accuracy) -> MeanMap | None:
-    """The cavity's map, if its equation has a solution: not where self responses grow without end."""
-    assert task.shares is not None
-    assert task.whitened is not None
-    if not are_alike(task.shares):
-        raise ValueError(
-            'method must be "auto", "exact" or "sampling" for visits that weigh differently, but it is \'cavity\'.'
-        )
+            return drawn, "cavity", "it takes longer than to draw orders"
     spares = task.cavity_flops(whole=True) > accuracy.budget
     found = by_cavity(task.whitened(), task.shares, accuracy.rtol, spares)
-    if found is None and accuracy.method == "cavity":
-        raise UnsupportedError(NO_SOLUTION)
-    return found
+    if found is None:
+        if insists:
+            raise UnsupportedError(NO_SOLUTION)
+        return drawn or sample(accuracy.relaxed_for_divergence), "cavity", WITHOUT_SOLUTION
+    against = too_far(found.missed, accuracy.rtol)
+    if insists or not against:
+        return found, "", ""
+    if grows(found):
+        return found, "sampling", _DIVERGES
+    explodes = found.missed > _UNKNOWN
+    if drawn is None or not explodes:
+        drawn = affordable_orders(accuracy.relaxed_for_divergence if explodes else accuracy)
+    if drawn is not None and drawn.missed < found.missed:
+        return drawn, "cavity", against
+    reason = "it takes more than the budget" if drawn is None else too_far(drawn.missed, accuracy.rtol)
+    return found, "sampling", reason
 
 
 def choice_of_samples(problem: LeastSquares) -> Choice:
@@ -467,8 +440,7 @@ def decomposition_choice(rows: int, accuracy: Accuracy) -> Choice:
 def walk_flops(walk: Walk, blocks: Blocks, dimension: int, inputs: int | None = None) -> float:
     """Operations of one epoch's walk over all orders, calls included; infinite if its memory is out of reach.
 
-    `dimension` is that of the state; `inputs` is the number of inputs, by default one per row of the blocks and one
-    more.
+    `dimension` is that of the state; `inputs` are by default one per row of the blocks and one more.
     """
     rows, rank = blocks.rows.shape
     columns = dimension + (1 + rows if inputs is None else inputs)
@@ -499,36 +471,28 @@ def affine_choice(
     def exact() -> Method:
         if accuracy.method == "exact":
             require_few(walk.steps)
-            require_affordable(
-                price, accuracy.budget, f"the exact mean over the orders of {walk.steps} batches",
-                ("fewer batches", "a larger {budget}", '{method}="auto"'),
-            )  # fmt: skip
-        if not walk.exists:
-            return Method("exact", price, "no walk is known over its orders")
+            _require_affordable_orders(price, accuracy, walk.steps)
         # What takes a second or less is exact whatever the budget.
-        return Method("exact", price, too_much(price, max(accuracy.budget, A_SECOND)))
+        against = too_much(price, max(accuracy.budget, A_SECOND))
+        return Method("exact", price, against if walk.exists else "no walk is known over its orders")
 
     def cavity() -> Method:
         share = missed()
-        if np.isnan(share) and accuracy.method == "cavity":
-            raise UnsupportedError(NO_SOLUTION)
-        if np.isnan(share) or accuracy.method == "cavity":
-            return Method("cavity", rejected_because=WITHOUT_SOLUTION if np.isnan(share) else "")
+        if np.isnan(share):
+            if accuracy.method == "cavity":
+                raise UnsupportedError(NO_SOLUTION)
+            return Method("cavity", rejected_because=WITHOUT_SOLUTION)
+        if accuracy.method == "cavity":
+            return Method("cavity")
         wanted = accuracy.relaxed_for_divergence if share > accuracy.rtol and grows() else accuracy
         return Method("cavity", rejected_because=too_far(share, wanted.rtol))
 
     if len(known) == 1:
         return Choice("the mean over orders", (Method(known[0], price),))
-    candidates: dict[str, Callable[[], Method]] = {"exact": exact}
-    if "cavity" in known:
-        candidates["cavity"] = cavity
-    return select(accuracy, candidates | {"sampling": lambda: Method("sampling")})
-
-
-def wanted_of_draws(chosen: Choice, accuracy: Accuracy, grows: Callable[[], bool]) -> Accuracy:
-    """Accuracy requested of drawn orders: less if the cavity equation, where it was tried, says that they grow."""
-    tried = accuracy.method == "auto" and any(one.name == "cavity" for one in chosen.methods)
-    return accuracy.relaxed_for_divergence if tried and grows() else accuracy
+    candidates = {"exact": exact, "cavity": cavity, "sampling": lambda: Method("sampling")}
+    return select(
+        accuracy, {name: candidates[name] for name in candidates if name == "exact" or name in known}
+    )
 
 
 def affine_methods(walk: Walk, recipe: Recipe) -> list[str]:
@@ -557,7 +521,5 @@ def require_known(scheme: Scheme, recipe: Recipe, n: int, method: str) -> None:
         known = ["auto", *affine_methods(Walk(stage.equivalent(n), n), part)]
         if method not in known:
             words = [f'"{word}"' for word in known]
-            raise ValueError(
-                f"method must be {', '.join(words[:-1])} or {words[-1]} for {stage} with this recipe, "
-                f"but it is {method!r}."
-            )
+            allowed = f"{', '.join(words[:-1])} or {words[-1]} for {stage} with this recipe"
+            raise ValueError(f"method must be {allowed}, but it is {method!r}.")

@@ -76,19 +76,16 @@ class Timeline:
         # Shared by all replicas.
         self._maps: dict[tuple[str, Hyperparameters], list[EpochMap]] = {}
         self._sums: dict[str, Any] = {}
-        self._forget()
-
-    def _forget(self) -> None:
-        """Drop what follows from the maps, which are others in a copy."""
+        # Of this one alone.
         self._applied: dict[bool, tuple[Hyperparameters, FloatArray | None, EpochMap]] = {}
         self._cut: dict[bool, list[Timeline]] = {}
-        for name in ("responses", "plain"):
-            self.__dict__.pop(name, None)
 
     def _copy(self, **changes: Any) -> Self:
+        """A copy with changes; what follows from the maps is computed anew."""
         made = copy(self)
-        made.__dict__.update(changes)
-        made._forget()
+        made.__dict__.update(_applied={}, _cut={}, **changes)
+        for name in ("responses", "plain"):
+            made.__dict__.pop(name, None)
         return made
 
     def with_truth(self, truth: FloatArray | None) -> "Timeline":
@@ -118,15 +115,14 @@ class Timeline:
     @cached_property
     def _cavity_error(self) -> float:
         """Relative error of the cavity equation's decay rates in root mean square; nan without a solution."""
-        known, visits = self._cavity_maps(self.visits(0)), self._of_samples(self.visits(0))
-        return cavity_maps.rate_error(visits, self._shares, known)
+        visits = self.visits(0)
+        return cavity_maps.rate_error(self._samples(visits), self._shares, self._cavity_maps(visits))
 
     @cached_property
     @overflow_is_inf
     def _grows(self) -> bool:
         """True if the mean of the cavity equation grows for certain: it has no solution if a sample alone does."""
-        error = self._cavity_error
-        if math.isnan(error):
+        if math.isnan(error := self._cavity_error):
             return True
         return self._cavity_maps(self.visits(0))[0].radius * (1 - _OF_THE_WORST * error) > 1
 
@@ -140,7 +136,7 @@ class Timeline:
         """Draws pairs of an order of the scheme and its reverse."""
         return pairs_of_orders(self.scheme, self.n, self.blocks)
 
-    def _of_samples(self, visits: Visits) -> Visits:
+    def _samples(self, visits: Visits) -> Visits:
         """Visits to single samples, in place of all batches that may be cut of them."""
         return Visits(self.blocks, visits.hyperparameters, visits.average)
 
@@ -149,8 +145,8 @@ class Timeline:
         """The map of the cavity equation and its replicas; none without a solution."""
         key = "cavity", visits.hyperparameters
         if key not in self._maps:
-            found = cavity_maps.cavity_maps(self._of_samples(visits), self.force(visits), self._shares)
-            self._maps[key] = found
+            samples, force = self._samples(visits), self.force(visits)
+            self._maps[key] = cavity_maps.cavity_maps(samples, force, self._shares)
         return self._maps[key]
 
     @overflow_is_inf
@@ -159,13 +155,16 @@ class Timeline:
         key = "", visits.hyperparameters
         if key in self._maps:
             return self._maps[key]
-        if self.orders is None and self.choice.taken == "cavity":
-            return self._cavity_maps(visits) or [cavity_maps.beyond_numbers(visits, self.walk.steps)]
         force = self.force(visits)
         if self.orders is not None:
             made = [maps_of_orders(visits, force, self.orders)]
+        elif self.choice.taken == "cavity":
+            return self._cavity_maps(visits) or [cavity_maps.beyond_numbers(visits, self.walk.steps)]
         elif self.choice.taken == "sampling":
-            wanted = select.wanted_of_draws(self.choice, self.accuracy, lambda: self._grows)
+            # Less is requested if the cavity equation, where it was tried, says that they grow.
+            tried = any(one.name == "cavity" for one in self.choice.methods)
+            relaxes = self.accuracy.method == "auto" and tried and self._grows
+            wanted = self.accuracy.relaxed_for_divergence if relaxes else self.accuracy
             groups = group_maps(visits, force, self.draw_pairs, wanted)
             made = [mean_of(some) for some in (groups, *without_each(groups))]
         elif self._draws(Unit.BATCH):
@@ -191,9 +190,8 @@ class Timeline:
         if self.error_kind == "exact" or self.replica is not None:
             return []
         if self.orders is None:
-            made = [self._copy() for _ in self._mean_maps(self.visits(0))[1:]]
-        else:
-            made = [copy(self) for _ in self._groups]
+            return [self._copy(replica=number) for number in range(len(self._mean_maps(self.visits(0))) - 1)]
+        made = [copy(self) for _ in self._groups]
         for number, each in enumerate(made):
             each.replica = number
         return made
@@ -202,22 +200,18 @@ class Timeline:
 
     def visits(self, epoch: int) -> Visits:
         """The visits of the epoch after `epoch` others: mostly those of the epoch before."""
-        scaled = self.recipe.at(epoch).scaled(self.space)
+        scaled, average = self.recipe.at(epoch).scaled(self.space), self.recipe.average
         if self._last is None or self._last.hyperparameters != scaled:
-            self._last = self._visits(scaled)
+            average = average if average is not None and average.is_per_visit else None
+            kind = MeanVisits if self.orders is None and self._draws(Unit.SAMPLE) else Visits
+            blocks = self.blocks
+            if kind is Visits and self.orders is None and self.walk.exists and self.walk.drawn_batches:
+                rows, divisors = zip(*self.walk.drawn_batches, strict=True)
+                blocks = blocks.with_batches(
+                    [np.array(one, dtype=np.intp) for one in rows], np.array(divisors)
+                )
+            self._last = kind(blocks, scaled, average)
         return self._last
-
-    def _visits(self, scaled: Hyperparameters) -> Visits:
-        average = self.recipe.average
-        average = average if average is not None and average.is_per_visit else None
-        if self.orders is None and self._draws(Unit.SAMPLE):
-            return MeanVisits(self.blocks, scaled, average)
-        drawn = self.walk.drawn_batches if self.orders is None and self.walk.exists else None
-        if drawn is None:
-            return Visits(self.blocks, scaled, average)
-        rows, divisors = zip(*drawn, strict=True)
-        members = [np.array(one, dtype=np.intp) for one in rows]
-        return Visits(self.blocks.with_batches(members, np.array(divisors)), scaled, average)
 
     def _draws(self, unit: Unit) -> bool:
         """True if every step draws independently of the others."""
@@ -250,10 +244,9 @@ class Timeline:
             return known[2]
         if self._whole is not None:
             made = self._alone(self._whole.with_inputs(epoch, inputs))
-        elif inputs is None:
+        elif inputs is None or self.orders is None or ("", scaled) in self._maps:
             made = self.map(epoch)
-        elif self.orders is None or ("", scaled) in self._maps:
-            made = self.map(epoch).with_inputs(inputs)
+            made = made if inputs is None else made.with_inputs(inputs)
         else:
             # Of many orders a column per output is much less than one per row.
             made = maps_of_orders(visits, self.force(visits), self.orders, inputs)
@@ -298,8 +291,7 @@ class Timeline:
 
     def begin(self, start: FloatArray, inputs: FloatArray | None) -> FloatArray:
         """The state (..., d, 1 + rows) before the first epoch, or (..., d, t) for inputs of t outputs."""
-        columns = self._columns(inputs)
-        begin = np.zeros((self.visits(0).plain_dimension, columns))
+        begin = np.zeros((self.visits(0).plain_dimension, self._columns(inputs)))
         begin[: len(start), : start.shape[1]] = start
         return begin if self.orders is None else np.repeat(begin[np.newaxis], self.count, axis=0)
 

@@ -41,12 +41,6 @@ class ScaledBlocks(Blocks):
         """The place of one batch's rows."""
         return super().of(batch) if self.members is None else self.members[batch]
 
-    def columns(self, batch: int) -> IntArray:
-        """The places of the rows of a batch."""
-        if self.members is not None:
-            return self.members[batch]
-        return np.arange(self.offsets[batch], self.offsets[batch + 1])
-
     def with_batches(self, members: Sequence[IntArray], divisors: FloatArray) -> "ScaledBlocks":
         """Other batches of the same rows, which are not compressed."""
         offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in members])]).astype(np.intp)
@@ -126,7 +120,7 @@ class Visits:
         self.left = np.concatenate([self.step * self.sizes, buffers])
         self.right = np.concatenate([self.sizes, buffers])
         if average is not None:
-            self._shares = (average.taken * (self.left * self.right)[: self.rank])[:, np.newaxis]
+            self.shares = (average.taken * (self.left * self.right)[: self.rank])[:, np.newaxis]
             self.left = np.concatenate([self.left, 1 / self.sizes])
             self.right = np.concatenate([self.right, self.sizes])
 
@@ -135,44 +129,35 @@ class Visits:
         """The length of the state, with the average."""
         return len(self.left)
 
-    @property
-    def weight(self) -> float:
-        """A bound on the entries of K_b."""
-        of_rows = 1 / float(self.blocks.divisors.min())
-        of_gradient = self._most * (of_rows + float(np.abs(self.penalty_matrix).max(initial=0.0)))
-        weight = max(of_gradient, 1.0 if self.momentum else 0.0)
-        if self.average is None:
-            return weight
-        of_average = self.average.taken + float(self._shares.max(initial=0.0)) * weight
-        return max(weight, of_average, 1 - self.average.kept)
-
-    @property
-    def _most(self) -> float:
-        """A bound on how many gradients a visit moves the parameters by."""
-        return 1 + self.momentum if self.hyperparameters.nesterov else 1.0
-
     def sizes_of(self, steps: int, force: FloatArray) -> tuple[float, FloatArray]:
         """Bounds on K and on the columns (1 + rows,) of E after so many visits, before anything cancels in them."""
-        constant = self._most * float(np.abs(force).max(initial=0.0))
-        of_rows = np.full(len(self.blocks.rows), self.weight)
-        return steps * self.weight, steps * np.concatenate([[constant], of_rows])
+        most = 1 + self.momentum if self.hyperparameters.nesterov else 1.0
+        of_penalty = float(np.abs(self.penalty_matrix).max(initial=0.0))
+        weight = most * (1 / float(self.blocks.divisors.min()) + of_penalty)
+        weight = max(weight, 1.0 if self.momentum else 0.0)
+        if self.average is not None:
+            of_average = self.average.taken + float(self.shares.max(initial=0.0)) * weight
+            weight = max(weight, of_average, 1 - self.average.kept)
+        sizes = np.full(1 + len(self.blocks.rows), weight)
+        sizes[0] = most * float(np.abs(force).max(initial=0.0))
+        return steps * weight, steps * sizes
 
     @cached_property
-    def _batches(self) -> list[tuple[FloatArray, float]]:
+    def _batches(self) -> list[tuple[FloatArray, FloatArray]]:
+        """U_b (m, r) of each batch, and the weights (m,) of its rows in the gradient."""
         parts = [self.unit[self.blocks.of(batch)] for batch in range(self.blocks.batches)]
         return [
-            (np.ascontiguousarray(part), float(divisor))
+            (np.ascontiguousarray(part), np.full(len(part), 1 / divisor))
             for part, divisor in zip(parts, self.blocks.divisors, strict=True)
         ]
 
     def weighted_rows(self, batch: int) -> tuple[FloatArray, FloatArray]:
         """U_b (m, r), and the weights (m,) of its rows in the gradient."""
-        rows, divisor = self._batches[batch]
-        return rows, np.full(len(rows), 1 / divisor)
+        return self._batches[batch]
 
     def columns(self, batch: int) -> IntArray:
         """The places of the responses of the batch among those of the blocks."""
-        return self.blocks.columns(batch)
+        return np.arange(len(self.blocks.rows))[self.blocks.of(batch)]
 
     def kernel(self, batch: int, columns: FloatArray, slot: int) -> FloatArray:
         """K_b M (..., d, c) for M (..., d, c), in the visit after `slot` others of the epoch."""
@@ -191,106 +176,67 @@ class Visits:
             parts.append((1 - self.momentum) * buffer - gradient)
         if self.average is not None:
             own = (1 - self.average.kept) * columns[..., self.plain_dimension :, :]
-            parts.append(own - self.average.taken * position + self._shares * parts[0])
+            parts.append(own - self.average.taken * position + self.shares * parts[0])
         return np.concatenate(parts, axis=-2)
 
     def penalty_gradient(self, position: FloatArray) -> FloatArray:
         """The gradient of the penalty at M (..., r, c)."""
-        return (
-            self.penalty_matrix @ position
-            if self.penalty_matrix.ndim == 2
-            else self.penalty_matrix[:, np.newaxis] * position
-        )
+        penalty = self.penalty_matrix
+        return penalty @ position if penalty.ndim == 2 else penalty[:, np.newaxis] * position
 
     def rank_one_parts(self) -> tuple[FloatArray, FloatArray]:
         """P (parts,) and K_0 (parts, parts, r) of K_b = K_0 + P (x) U_b'U_b / m_b, if all slots are alike."""
-        ones, made = np.ones(self.rank), self.hyperparameters
         if self.momentum == 0:
             return np.ones(1), self.penalty_matrix.reshape(1, 1, -1)
-        ahead, of_buffer = made.of_gradient(0), made.of_buffer(0)
-        blocks = [
-            [ahead * self.penalty_matrix, of_buffer * ones],
-            [-self.penalty_matrix, (1 - self.momentum) * ones],
-        ]
+        ones, penalty = np.ones(self.rank), self.penalty_matrix
+        ahead, of_buffer = self.hyperparameters.of_gradient(0), self.hyperparameters.of_buffer(0)
+        blocks = [[ahead * penalty, of_buffer * ones], [-penalty, (1 - self.momentum) * ones]]
         return np.array([ahead, -1.0]), np.array(blocks)
 
     def gradient(self, batch: int, position: FloatArray) -> FloatArray:
         """U_b'U_b M / m_b for M (..., r, c)."""
-        rows, divisor = self._batches[batch]
-        return np.asarray(rows.T @ ((rows @ position) / divisor))
+        rows, weights = self._batches[batch]
+        return np.asarray(rows.T @ ((rows @ position) * weights[:, np.newaxis]))
 
     def unit_entry(self, batch: int, slot: int) -> FloatArray:
         """E_b (d, m_b)."""
-        rows, divisor = self._batches[batch]
-        return self.pushed(rows.T / divisor, slot)
-
-    def entry(self, batch: int, slot: int) -> FloatArray:
-        """L E_b (d, m_b), the input map of the responses of the batch."""
-        return self.left[:, np.newaxis] * self.unit_entry(batch, slot)
+        rows, weights = self._batches[batch]
+        return self.pushed(rows.T * weights, slot)
 
     def unit_force(self, truth: FloatArray) -> FloatArray:
         """Minus the gradient (r,) of the penalty at u_star, which acts on the error: `pushed`, it is f."""
-        return (
-            -self._force * truth
-            if self.penalty_matrix.ndim == 1
-            else -self.penalty_matrix @ (self.sizes * truth)
-        )
-
-    def force(self, truth: FloatArray, slot: int) -> FloatArray:
-        """L f (d,)."""
-        return self.left * self.pushed(self.unit_force(truth), slot)
+        if self.penalty_matrix.ndim == 1:
+            return -self._force * truth
+        return -self.penalty_matrix @ (self.sizes * truth)
 
     def pushed(self, minus_gradient: FloatArray, slot: int) -> FloatArray:
         """The change (d, ...) of the state by a given gradient (r, ...), without the factor L."""
-        of_gradient = self.hyperparameters.of_gradient(slot)
-        moved = minus_gradient if of_gradient == 1 else of_gradient * minus_gradient
-        parts = [moved] if self.momentum == 0 else [moved, -minus_gradient]
+        parts = [self.hyperparameters.of_gradient(slot) * minus_gradient]
+        if self.momentum:
+            parts.append(-minus_gradient)
         if self.average is not None:
-            parts.append((self._shares if moved.ndim > 1 else self._shares[:, 0]) * moved)
+            parts.append((self.shares if minus_gradient.ndim > 1 else self.shares[:, 0]) * parts[0])
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-    def folded(self, product: FloatArray) -> FloatArray:
-        """P (..., d) as it acts on what visits do to the state without the average, which takes part at once."""
-        if self.average is None:
-            return product
-        folded = product[..., : self.plain_dimension].copy()
-        folded[..., : self.rank] += self._shares[:, 0] * product[..., self.plain_dimension :]
-        return folded
-
-    def add_of_average(self, product: FloatArray, kernel: FloatArray) -> None:
-        """Add to a kernel (..., d) what P (..., d) makes of the average's own part of a visit."""
-        if self.average is not None:
-            own = product[..., self.plain_dimension :]
-            kernel[..., : self.rank] -= self.average.taken * own
-            kernel[..., self.plain_dimension :] += (1 - self.average.kept) * own
 
 
 class MeanVisits(Visits):
     """The mean over the batches of a visit to one of them, each as likely as the others: all visits are equal."""
 
     @cached_property
-    def _weights(self) -> FloatArray:
+    def _batches(self) -> list[tuple[FloatArray, FloatArray]]:
         weights = np.zeros(len(self.blocks.rows))
         for batch, divisor in enumerate(self.blocks.divisors):
             weights[self.blocks.of(batch)] = 1 / (self.blocks.batches * divisor)
-        return weights
+        return [(self.unit, weights)] * self.blocks.batches
 
     @cached_property
     def gram(self) -> FloatArray:
         """The mean of U_b'U_b / m_b (r, r)."""
-        return np.asarray(self.unit.T @ (self._weights[:, np.newaxis] * self.unit))
-
-    def weighted_rows(self, batch: int) -> tuple[FloatArray, FloatArray]:
-        """U (n, r), and the mean weights of its rows."""
-        return self.unit, self._weights
+        return np.asarray(self.unit.T @ (self._batches[0][1][:, np.newaxis] * self.unit))
 
     def gradient(self, batch: int, position: FloatArray) -> FloatArray:
         """The mean of U_b'U_b M / m_b for M (r, c)."""
         return np.asarray(self.gram @ position)
-
-    def unit_entry(self, batch: int, slot: int) -> FloatArray:
-        """The mean of E_b (d, rows)."""
-        return self.pushed(self.unit.T * self._weights, slot)
 
     def columns(self, batch: int) -> IntArray:
         """All rows."""
@@ -354,8 +300,7 @@ def visit_of(visits: Visits, force: FloatArray, width: int, given: FloatArray | 
             following[..., d] += constant
             following[..., d + 1 + columns] += entry
         else:
-            own = constant if constant.ndim == 2 else constant[:, np.newaxis]
-            following[..., d:] += own * given[0] + entry @ given[1 + columns]
+            following[..., d:] += constant.reshape(d, -1) * given[0] + entry @ given[1 + columns]
         return np.asarray(following)
 
     return visit
@@ -363,8 +308,8 @@ def visit_of(visits: Visits, force: FloatArray, width: int, given: FloatArray | 
 
 def _of_columns(visits: Visits, columns: FloatArray, weight: float, sizes: FloatArray) -> EpochMap:
     """The map of [K, E] (..., d, d + z)."""
-    d = visits.dimension
-    kernel, entries = (np.ascontiguousarray(part) for part in (columns[..., :d], columns[..., d:]))
+    kernel, entries = np.split(columns, [visits.dimension], axis=-1)
+    kernel, entries = np.ascontiguousarray(kernel), np.ascontiguousarray(entries)
     return EpochMap(visits.left, visits.right, kernel, entries, weight, sizes)
 
 

@@ -17,6 +17,7 @@ pairs, and no sum of polynomial cost is known for them.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
@@ -27,6 +28,7 @@ import scipy.linalg
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import thin_qr
 from reshuffle.epoch.epoch_map import MeanMap
+from reshuffle.errors import BudgetError
 from reshuffle.problem.row_space import Blocks
 
 MOST_BATCHES = 4
@@ -141,9 +143,16 @@ def flops(n: int, rank: int, steps: int) -> float:
     return 12.0 * n * rank**2 + (4.0 * n**2 * rank if steps == MOST_BATCHES else 0.0)
 
 
-def mean_map(whitened: Whitened, shares: FloatArray) -> MeanMap:
-    """The mean over all orders of the samples, cut into batches whose visits weigh `shares` (B,)."""
-    steps, coefficients = len(shares), _coefficients(shares, whitened.atoms)
+def mean_map(rows_of: Callable[[], Whitened], shares: FloatArray, most: int) -> MeanMap:
+    """The mean over all orders of the samples, cut into at most `most` batches that weigh `shares` (B,)."""
+    steps = len(shares)
+    if steps > most:
+        raise BudgetError(
+            f"batches is {steps}, but the exact mean over shuffled samples is computed for at most {most}.",
+            hint=("fewer batches", 'descend(..., {method}="auto")'),
+        )
+    whitened = rows_of()
+    coefficients = _coefficients(shares, whitened.atoms)
     rows = whitened.orthonormal
     met = _through_own(whitened, whitened.decay_rates, rows)
     inputs = coefficients[1] * rows

@@ -202,7 +202,14 @@ def _backwards(
     for visit in reversed(range(first, last)):
         rows = padded[orders.rows[:, visit]]
         product = np.eye(d) - kernel * grades
-        folded = visits.folded(product)
+        folded = product
+        if visits.average is not None:
+            # The average takes part at once in what a visit does to the parameters.
+            own, folded = (
+                product[:, :, visits.plain_dimension :],
+                product[:, :, : visits.plain_dimension].copy(),
+            )
+            folded[:, :, :rank] += visits.shares[:, 0] * own
         # A gradient moves the parameters by -1 (if not Nesterov's) and the buffer by 1, in their units.
         pushed = visits.hyperparameters.of_gradient(visit) * folded[:, :, :rank]
         if visits.momentum:
@@ -217,7 +224,9 @@ def _backwards(
             stays = (1 - visits.momentum) * folded[:, :, rank:]
             of_buffer = visits.hyperparameters.of_buffer(visit)
             kernel[:, :, rank : visits.plain_dimension] += of_buffer * folded[:, :, :rank] + stays
-        visits.add_of_average(product, kernel)
+        if visits.average is not None:
+            kernel[:, :, :rank] -= visits.average.taken * own
+            kernel[:, :, visits.plain_dimension :] += (1 - visits.average.kept) * own
     return kernel
 
 

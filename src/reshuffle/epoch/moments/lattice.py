@@ -59,20 +59,18 @@ def flops(walk: Walk, dimension: int, rank: int, rows: float, count: int = 1) ->
 class _Batch:
     """The gradient W = U'U + penalty of a batch: by its rows U, or by `gram` = W where that is quicker.
 
-    Rows (m, r) are multiplied by the roots (m, 1) of their weights in the gradient; `columns` (m,) are their
-    places among all inputs. With a Gram matrix noise is reduced to U'w eta. What noise of variance 1 adds is
-    `noise_rows`, w U or its reduction.
+    With a Gram matrix noise is reduced to U'w eta.
     """
 
-    rows: FloatArray
-    roots: FloatArray
-    columns: IntArray
+    rows: FloatArray  # U (m, r), in the coordinates R z, times the roots
+    roots: FloatArray  # (m, 1) of their weights in the gradient
+    columns: IntArray  # (m,): their places among all inputs
     gram: FloatArray | None
-    noise_rows: FloatArray
+    noise_rows: FloatArray  # what noise of variance 1 adds: w U or its reduction
 
     @classmethod
     def of(cls, visits: Visits, batch: int) -> "_Batch":
-        """The gradient of a batch, in the coordinates R z."""
+        """The gradient of a batch."""
         rows, weights = visits.weighted_rows(batch)
         roots, penalty = np.sqrt(weights)[:, np.newaxis], visits.penalty_matrix
         scaled, weighted, gram = roots * rows, np.square(roots) * (roots * rows), None
@@ -83,8 +81,10 @@ class _Batch:
         return cls(scaled, roots, visits.columns(batch), gram, weighted)
 
     def gradient(self, states: FloatArray) -> FloatArray:
-        """W u for states u (c, r), one a row."""
-        return states @ self.gram if self.gram is not None else (states @ self.rows.T) @ self.rows
+        """W u for states u (..., r)."""
+        flat = states.reshape(-1, states.shape[-1])
+        flat = flat @ self.gram if self.gram is not None else (flat @ self.rows.T) @ self.rows
+        return flat.reshape(states.shape)
 
     def reduced(self, cross: FloatArray) -> FloatArray:
         """E eta z' (..., m, d) in the units of the rows, as `lost` takes it."""
@@ -102,18 +102,18 @@ class _Batch:
         """
         nodes, r, count, d = seen.shape
         first = self.rows if self.gram is None else self.gram
-        gradients = (first @ seen.reshape(nodes, r, -1)).reshape(nodes, len(first), count, d)
+        gradients: FloatArray = (first @ seen.reshape(nodes, r, -1)).reshape(nodes, len(first), count, d)
         half = gradients[..., :r] / 2
         if cross is not None:
             half -= cross[:, :, np.newaxis, :r]
             gradients -= cross[:, :, np.newaxis]
-        inner = self.gradient(half.reshape(-1, r)).reshape(half.shape)
+        inner = self.gradient(half)
         if cross is not None:
             inner += noise**2 / 2 * self.noise_rows[:, np.newaxis]
         if step.moves is None:
             gradients -= step.pushed(inner)
             if self.gram is None:
-                return (self.rows.T @ gradients.reshape(nodes, len(first), -1)).reshape(seen.shape), None
+                gradients = (self.rows.T @ gradients.reshape(nodes, len(first), -1)).reshape(seen.shape)
             return gradients, None
         if self.gram is None:
             both = np.concatenate([gradients, inner], axis=-1).reshape(nodes, len(first), -1)
@@ -188,13 +188,11 @@ class EpochMoments:
 
     def __init__(self, timeline: Timeline, inputs: Inputs, epoch: int = 0):
         self.walk, self.visits, self.inputs = timeline.walk, timeline.visits(epoch), inputs
-        self.layers = self.walk.layers
+        self.layers, self.timeline, self.epoch = self.walk.layers, timeline, epoch
         self.rank, self.dimension = self.visits.rank, self.visits.dimension
         self.units, self.grades = self.visits.right, self.visits.left * self.visits.right
         # A batch may be visited more than once: then E z eta' is followed visit by visit.
         self.travels = self.walk.scheme.shuffle is not Shuffle.EVERY_EPOCH
-        self._scales = np.outer(self.units, self.units)
-        self._timeline, self._epoch = timeline, epoch
         kinds = 1 if isinstance(self.visits, MeanVisits) else self.visits.blocks.batches
         self.batches = [_Batch.of(self.visits, batch) for batch in range(kinds)]
         self.steps = [_Step.of(self.visits, 0)] * self.walk.steps
@@ -222,14 +220,15 @@ class EpochMoments:
 
     def congruence_change(self, matrix: FloatArray, source: "Source | None" = None) -> FloatArray:
         """E[A M A'] - M (d, d) over all orders for symmetric M, and what enters from a source."""
+        scales = np.outer(self.units, self.units)
         with few_threads(self.dimension):
-            *_, last = self.changes((self._scales * matrix)[:, np.newaxis], source)
+            *_, last = self.changes((scales * matrix)[:, np.newaxis], source)
             change = last.mean(axis=0)[:, 0]
             if isinstance(source, CentredSource):
                 ends = source.means[-1][:, 0]
                 apart = ends - ends.mean(axis=0)
                 change = change + apart.T @ apart / len(apart)
-            return np.asarray((change + change.T) / 2 / self._scales)
+            return np.asarray((change + change.T) / 2 / scales)
 
     def changes(self, stack: FloatArray, source: "Source | None" = None) -> Iterator[FloatArray]:
         """The sum of the visits in symmetric matrices (d, s, d) at every node (nodes, d, s, d), layer by layer."""
@@ -285,12 +284,6 @@ class EpochMoments:
         """F(S)' - I (nodes, d, d) before each of the visits, and after all."""
         return self.follow(np.eye(self.dimension))
 
-    @cached_property
-    def mean_noise(self) -> FloatArray:
-        """The inputs of E eta z' (n, d) in an epoch, where that does not travel."""
-        entries = self._timeline.map(self._epoch).entries[:, 1:]
-        return np.asarray((self.inputs.noise * self.grades[:, np.newaxis] * entries).T)
-
     def follow(self, states: FloatArray, entry: Entry | None = None) -> list[FloatArray]:
         """The sum of the visits in the means of states (c, d), one a row: (nodes, c, d), layer by layer."""
 
@@ -303,11 +296,9 @@ class EpochMoments:
         self, states: FloatArray, change: FloatArray, batch: int, slot: int, entry: Entry | None = None
     ) -> FloatArray:
         """The sum so far in states (c, d) after one more visit, from what has been before (nodes, c, d)."""
-        step = self.steps[slot]
-        current = states + change
-        gradients = self.batches[batch].gradient(current[..., : self.rank].reshape(-1, self.rank))
+        step, current = self.steps[slot], states + change
         following = change + step.moved(current)
-        following -= step.pushed(gradients.reshape(*current.shape[:-1], self.rank))
+        following -= step.pushed(self.batches[batch].gradient(current[..., : self.rank]))
         if entry is not None:
             places, added = entry(batch, slot)
             following[:, places] += added
@@ -318,16 +309,11 @@ class EpochMoments:
         key = batch, slot if self.visits.hyperparameters.shares else 0
         if key not in self._constants:
             visits, given = self.visits, self.inputs.given
-            entry = visits.force(self.inputs.truth, slot)
+            entry = visits.pushed(visits.unit_force(self.inputs.truth), slot)
             if given is not None:
-                entry = entry + visits.entry(batch, slot) @ given[visits.columns(batch)]
-            self._constants[key] = self.units * entry
+                entry = entry + visits.unit_entry(batch, slot) @ given[visits.columns(batch)]
+            self._constants[key] = self.grades * entry
         return self._constants[key]
-
-    def noise(self, batch: int, slot: int) -> tuple[IntArray, FloatArray]:
-        """The noise that enters at a visit to a batch, and its input map: (m,), (m, d)."""
-        rows = self.batches[batch]
-        return rows.columns, self.inputs.noise * rows.roots * self.steps[slot].pushed(rows.rows)
 
 
 class Source:
@@ -353,7 +339,14 @@ class Source:
     @cached_property
     def noises(self) -> list[FloatArray]:
         """The sum so far in E eta z' at every node, (nodes, n, d), where it travels."""
-        return self.moments.follow(self.noise, self.moments.noise)
+        moments = self.moments
+
+        def entry(batch: int, slot: int) -> tuple[IntArray, FloatArray]:
+            rows = moments.batches[batch]
+            pushed = moments.steps[slot].pushed(rows.rows)
+            return rows.columns, moments.inputs.noise * rows.roots * pushed
+
+        return moments.follow(self.noise, entry)
 
     def cross(self, slot: int, batch: int, before: IntArray | slice) -> FloatArray | None:
         """noise E eta_b z' before a visit (nodes, m, d), reduced; None if there is no noise."""
@@ -394,7 +387,9 @@ class Source:
             return np.vstack([self.means[-1].mean(axis=0), *of_noise])
         mean = moments.mean_changes[-1].mean(axis=0)
         of_mean = self.means[-1].mean(axis=0) if self._is_pushed else self.mean @ mean
-        return np.vstack([of_mean, self.noise @ mean + moments.mean_noise])
+        entries = moments.timeline.map(moments.epoch).entries[:, 1:]
+        entering = (moments.inputs.noise * moments.grades[:, np.newaxis] * entries).T
+        return np.vstack([of_mean, self.noise @ mean + entering])
 
 
 class CentredSource(Source):
@@ -423,32 +418,17 @@ class DrawnSteps(EpochMoments):
     """
 
     @cached_property
-    def _shares(self) -> tuple[FloatArray, FloatArray]:
-        return self.walk.scheme.variance_shares(self.walk.n), self.walk.scheme.mean_shares(self.walk.n)
-
-    @cached_property
-    def _weighted(self) -> FloatArray:
-        """The rows times their weights."""
-        return self.visits.weighted_rows(0)[1][:, np.newaxis] * self.visits.unit
-
-    @cached_property
-    def _gram(self) -> FloatArray:
-        return np.asarray(self.visits.unit.T @ self._weighted)
-
-    @cached_property
-    def _gradient_noise(self) -> FloatArray:
-        """Covariance (r, r) of the noise that is added to gradients."""
-        space, deviation = self._timeline.space, self.walk.scheme.gradient_noise
-        if deviation and space.dimension < space.p:
-            raise UnsupportedError(
-                "gradient_noise must be 0 where columns of X are linearly dependent, since parameters that no row "
-                f"sees would wander without end, but the rank is {space.dimension} of {space.p}; drop columns."
-            )
-        return np.diag(np.square(deviation / (space.scale * self.visits.sizes)))
+    def _fixed(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The shares a and b of each step, and the rows times their weights."""
+        scheme, n, visits = self.walk.scheme, self.walk.n, self.visits
+        weighted = visits.weighted_rows(0)[1][:, np.newaxis] * visits.unit
+        return scheme.variance_shares(n), scheme.mean_shares(n), weighted
 
     def drawn(self, slot: int, current: FloatArray, source: Source | None) -> FloatArray:
         """The covariance (1, d, s, d) that drawing adds to a visit, given the second moments before it."""
-        r, U, wU, W = self.rank, self.visits.unit, self._weighted, self._gram
+        assert isinstance(self.visits, MeanVisits)
+        of_rows, of_mean, wU = self._fixed
+        r, U, W, inputs = self.rank, self.visits.unit, self.visits.gram, self.inputs
         second = current[0, :r, :, :r]
         if isinstance(source, CentredSource):
             mean = source.mean[0] + source.means[slot][0, 0]
@@ -456,29 +436,30 @@ class DrawnSteps(EpochMoments):
         seen = (U @ second.reshape(r, -1)).reshape(len(U), -1, r)
         squares = np.einsum("nsi,ni->sn", seen, U)
         gradients = W @ second.swapaxes(0, 1) @ W
-        if source is not None:
-            of_noise, mixed, own = self._of_inputs(slot, source)
-            squares, gradients = squares + of_noise, gradients - mixed - mixed.T + own
-        of_rows, of_mean = (shares[slot] for shares in self._shares)
-        covariance = of_rows * (U.T @ (squares[..., np.newaxis] * wU)) - of_mean * gradients
-        if source is not None:
-            covariance = covariance + self._gradient_noise
+        # The parts of given responses or noise in E rho_i^2 (n,) and E g g' (r, r): mixed, and their own.
+        if source is not None and inputs.given is not None:
+            mean, pushed = (source.mean[0] + source.means[slot][0, 0])[:r], wU.T @ inputs.given
+            squares = squares + inputs.given * (inputs.given - 2 * (U @ mean))
+            mixed = np.outer(W @ mean, pushed)
+            gradients = gradients - mixed - mixed.T + np.outer(pushed, pushed)
+        elif source is not None and len(source.noise):
+            cross = inputs.noise * (source.noise + source.noises[slot][0])[:, :r]
+            squares = squares + inputs.noise**2 - 2 * np.einsum("ij,ij->i", U, cross)
+            mixed = W @ (cross.T @ wU)
+            gradients = gradients - mixed - mixed.T + inputs.noise**2 * (wU.T @ wU)
+        covariance = of_rows[slot] * (U.T @ (squares[..., np.newaxis] * wU)) - of_mean[slot] * gradients
+        noise, space = self.walk.scheme.gradient_noise, self.timeline.space
+        if source is not None and noise:
+            if space.dimension < space.p:
+                raise UnsupportedError(
+                    "gradient_noise must be 0 where columns of X are linearly dependent, since parameters that no "
+                    f"row sees would wander without end, but the rank is {space.dimension} of {space.p}; drop "
+                    "columns."
+                )
+            covariance = covariance + np.diag(np.square(noise / (space.scale * self.visits.sizes)))
         # Every part of the state is pushed by the same gradient, coordinate by coordinate.
         push = self.steps[slot].push
         return np.asarray(np.einsum("ai,sij,bj->aisbj", push, covariance, push).reshape(current.shape))
-
-    def _of_inputs(self, slot: int, source: Source) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The parts of noise or given responses in E rho_i^2 (n,) and E g g' (r, r): mixed, and their own."""
-        r, U, wU, W, inputs = self.rank, self.visits.unit, self._weighted, self._gram, self.inputs
-        if inputs.given is not None:
-            mean, pushed = (source.mean[0] + source.means[slot][0, 0])[:r], wU.T @ inputs.given
-            squares = inputs.given * (inputs.given - 2 * (U @ mean))
-            return squares, np.outer(W @ mean, pushed), np.outer(pushed, pushed)
-        if not len(source.noise):
-            return np.zeros(len(U)), np.zeros((r, r)), np.zeros((r, r))
-        cross = inputs.noise * (source.noise + source.noises[slot][0])[:, :r]
-        squares = inputs.noise**2 - 2 * np.einsum("ij,ij->i", U, cross)
-        return squares, W @ (cross.T @ wU), inputs.noise**2 * (wU.T @ wU)
 
 
 def is_stationary(now: FloatArray, before: FloatArray, tolerance: float = _UNCHANGED) -> bool:
