@@ -495,6 +495,12 @@ def affine_choice(
     )
 
 
+def wanted_of_draws(chosen: Choice, accuracy: Accuracy, grows: Callable[[], bool]) -> Accuracy:
+    """Accuracy requested of drawn orders: less if the cavity equation, where it was tried, says that they grow."""
+    tried = accuracy.method == "auto" and any(one.name == "cavity" for one in chosen.methods)
+    return accuracy.relaxed_for_divergence if tried and grows() else accuracy
+
+
 def affine_methods(walk: Walk, recipe: Recipe) -> list[str]:
     """The methods there are where an epoch is not symmetric.
 

@@ -161,10 +161,7 @@ class Timeline:
         elif self.choice.taken == "cavity":
             return self._cavity_maps(visits) or [cavity_maps.beyond_numbers(visits, self.walk.steps)]
         elif self.choice.taken == "sampling":
-            # Less is requested if the cavity equation, where it was tried, says that they grow.
-            tried = any(one.name == "cavity" for one in self.choice.methods)
-            relaxes = self.accuracy.method == "auto" and tried and self._grows
-            wanted = self.accuracy.relaxed_for_divergence if relaxes else self.accuracy
+            wanted = select.wanted_of_draws(self.choice, self.accuracy, lambda: self._grows)
             groups = group_maps(visits, force, self.draw_pairs, wanted)
             made = [mean_of(some) for some in (groups, *without_each(groups))]
         elif self._draws(Unit.BATCH):
