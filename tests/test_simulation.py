@@ -10,7 +10,6 @@ import threadpoolctl
 import reshuffle as rs
 from reshuffle.simulation import single_run_risks
 from tests.looped import for_all
-from tests.oracles import brute_force
 from tests.problems import case, close
 
 training = import_module("reshuffle.simulation")
@@ -125,7 +124,7 @@ def test_standard_errors_are_those_of_independent_pairs():
     tiny = case(10, 4, 1, noise=1.0)
     arguments = {"step": tiny.step, "epochs": [7], "runs": 4000, "fresh_noise": True}
     result = rs.simulate(tiny.problem, rs.FullBatch(), **arguments)
-    A, N = brute_force.mean_map(tiny.setting("full"), "full")
+    A, N = tiny.mean_map("full")
     noise_map = sum(np.linalg.matrix_power(A, j) @ N for j in range(7))
     # The two runs of a pair coincide, so there are half as many independent ones.
     expected = np.sqrt(np.square(noise_map).sum(axis=1) / 2000)

@@ -9,15 +9,13 @@ import pytest
 import reshuffle as rs
 from reshuffle.epoch.averaging import lattice
 from tests.looped import for_all, pairwise
-from tests.oracles import brute_force
 from tests.problems import case, close
 
 
 @for_all("batches, shape, equal", pairwise(range(1, 7), [(12, 18), (12, 5), (13, 13)], [True, False]))
 def test_both_lattices_equal_the_enumeration_of_all_orders(batches, shape, equal):
     (n, p), tiny = shape, case(*shape, batches, equal=equal, step=0.2)
-    setting = tiny.setting("reshuffling")
-    A, N = brute_force.mean_map(setting, "reshuffling")
+    A, N = tiny.mean_map("reshuffling")
     blocks = tiny.problem.blocks(rs.RandomReshuffling(batches=tiny.partition).partition(n))
     space = tiny.problem.row_space
     step = tiny.step * space.scale**2
@@ -30,7 +28,7 @@ def test_both_lattices_equal_the_enumeration_of_all_orders(batches, shape, equal
         )
         for batch in range(batches):
             modifier = np.eye(p) + space.lift(space.lift(mean.modifier(batch) - np.eye(space.dimension)).T)
-            close(modifier, brute_force.modifier_before(setting, batch))
+            close(modifier, tiny.modifiers(batch)[0])
 
 
 @pytest.mark.slow

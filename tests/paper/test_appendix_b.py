@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 import reshuffle as rs
 from reshuffle._linalg import power_and_sum
 from tests.looped import for_all
-from tests.oracles import brute_force
 from tests.problems import case, cases, close
 
 
@@ -15,28 +14,22 @@ from tests.problems import case, cases, close
 @for_all("equal", [True, False])
 def test_the_three_forms_of_Pi_b(batches, equal):
     tiny = case(10, 6, batches, equal=equal, step=0.2)
-    setting, epoch = tiny.setting("reshuffling"), tiny.run("reshuffling").epoch
     for batch in range(batches):
-        modifier = epoch.modifier(batch)
-        close(modifier, brute_force.modifier_before(setting, batch))
-        close(modifier, brute_force.modifier_after(setting, batch))
-        close(modifier, brute_force.modifier_expanded(setting, batch))
+        for form in tiny.modifiers(batch):
+            close(tiny.run("reshuffling").epoch.modifier(batch), form)
 
 
 def test_footnote_modified_batches_with_three_batches():
     tiny = case(9, 4, 3, step=0.3)
-    _, W2, W3 = tiny.setting("reshuffling").W
+    _, W2, W3 = tiny.W
     expected = np.eye(4) - 0.15 * (W2 + W3) + 0.09 / 6 * (W2 @ W3 + W3 @ W2)
     close(tiny.run("reshuffling").epoch.modifier(0), expected)
 
 
 @given(cases())
 def test_equation_batch_dynamics_Z_ident(tiny):
-    setting = tiny.setting("reshuffling")
-    A, _ = brute_force.mean_map(setting, "reshuffling")
-    left = sum(
-        brute_force.modifier_after(setting, batch) @ (tiny.step * W) for batch, W in enumerate(setting.W)
-    )
+    A, _ = tiny.mean_map("reshuffling")
+    left = sum(tiny.modifiers(batch)[1] @ (tiny.step * W) for batch, W in enumerate(tiny.W))
     close(left, np.eye(len(A)) - A)
     close(np.eye(len(A)) - tiny.run("reshuffling").epoch.matrix, left)
 
@@ -80,7 +73,7 @@ def test_the_noise_enters_with_a_plus_when_sampling_with_replacement():
 
 def test_equation_twobatch_generr_Zonly_pf1():
     tiny = case(10, 6, 2, step=0.15)
-    W1, W2 = tiny.setting("reshuffling").W
+    W1, W2 = tiny.W
     epoch = tiny.run("reshuffling").epoch
     half = 0.15 / 2
     correction = (half * W1 - np.eye(6)) @ W2 @ W1 + (half * W2 - np.eye(6)) @ W1 @ W2

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 import reshuffle as rs
 from tests.looped import for_all
-from tests.oracles import brute_force
 from tests.problems import case, close
 
 
@@ -68,7 +67,7 @@ def test_corollary_batch_limit_risk(n, p):
 @given(st.integers(2, 10), st.integers(1, 8), st.integers(0, 10**6), st.floats(0.01, 1.0), st.booleans())
 def test_proposition_twobatch_generr_Zonly(n, p, seed, share, equal):
     tiny = case(2 * (n // 2), p, 2, seed=seed, equal=equal)
-    W = sum(tiny.setting("reshuffling").W) / 2
+    W = sum(tiny.W) / 2
     run = rs.descend(tiny.problem, tiny.scheme("reshuffling"), share / np.linalg.norm(W, 2), start=tiny.start)
     epochs = [0, 1, 2, 10, 1000, math.inf]
     interval, exact = run.risk_interval(epochs), run.risk(epochs).total
@@ -133,7 +132,7 @@ def test_proposition_twobatch_generr_Zonly_is_tight_in_the_proof_only_where_ever
 def test_closing_remark_the_mean_iterate_bounds_the_expected_risk_from_below():
     """Over all sequences of orders and the noise, E |run|^2 = risk of the mean iterate + spread."""
     tiny = case(6, 4, 3, covariance="identity", step=0.3)
-    maps = brute_force.affine_maps(tiny.setting("reshuffling"), tiny.setting("reshuffling").orders())
+    maps = list(zip(*tiny.affine_maps("reshuffling"), strict=True))
     error = tiny.start - tiny.problem.beta_star
     runs = [(A2 @ A1 @ error, A2 @ N1 + N2) for A1, N1 in maps for A2, N2 in maps]
     expected = np.mean([e @ e + 0.25 * np.sum(N**2) for e, N in runs])
