@@ -2,14 +2,10 @@
 
 import math
 from fractions import Fraction
-from itertools import permutations, product
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from scipy.sparse.linalg import aslinearoperator
 
 import reshuffle as rs
@@ -139,82 +135,6 @@ def test_a_column_of_responses_is_one_output():
     assert (problem.y.shape, problem.outputs) == ((6, 1), 1)
     assert rs.descend(problem, rs.FullBatch(), step=0.001).iterate([1, 2]).shape == (2, 2, 1)
     assert rs.LeastSquares(X, y, beta_star=np.ones((2, 1))).beta_star.shape == (2,)
-
-
-entries = st.one_of(
-    st.floats(-10, 10).map(lambda value: value if abs(value) > 1e-150 else 0.0),
-    st.sampled_from([0.0, 1.0, 1e-150, -1e-150, 1e150, 1e-8, 1e8, -1e75]),
-)
-
-
-@pytest.mark.slow
-@given(st.data())
-def test_any_finite_data_gives_numbers_or_a_clear_error(data):
-    """Rank-deficient, duplicated, constant, tiny and badly scaled data: never nan, and right where it is finite."""
-    n, p = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 6))
-    features = data.draw(hnp.arrays(np.float64, (n, p), elements=entries))
-    if n > 1 and data.draw(st.booleans()):
-        features[-1] = features[0]
-    responses = data.draw(hnp.arrays(np.float64, n, elements=st.floats(-10, 10)))
-    batches = data.draw(st.integers(1, n))
-    size = float(np.abs(features).max())
-    share = data.draw(st.sampled_from([0.01, 0.3, 1.0, 3.0]))
-    # A step that suits the data, so that there is something to see.
-    step = share / (size or 1.0) / (size or 1.0) / p
-    tiny = rs.LeastSquares(features, responses, beta_star=np.zeros(p), noise=1.0)
-    if _is_refused_for_its_scales(tiny):
-        return
-    for scheme in (
-        rs.FullBatch(),
-        rs.RandomReshuffling(batches=batches),
-        rs.WithReplacement(batches=batches),
-    ):
-        run = rs.descend(tiny, scheme, step)
-        epochs = np.array([0, 1, 5, 1000, math.inf])
-        for answer in (run.iterate(epochs), run.training_loss(epochs), run.risk(epochs).total):
-            assert not np.isnan(answer).any()
-        best = run.best_epoch()
-        assert not math.isnan(best.risk)
-        critical = rs.critical_step(tiny, scheme, mean_square=False)
-        assert critical > 0
-        if tiny.rank:
-            assert run.stability().converges == (step < critical) or abs(step / critical - 1) < 1e-8
-        first = _one_epoch(features, responses, scheme, step)
-        unit = max(float(np.abs(first).max()), step * size * float(np.abs(responses).max()), 1e-300)
-        np.testing.assert_allclose(run.iterate(1) / unit, first / unit, atol=1e-9)
-
-
-def _is_refused_for_its_scales(problem):
-    try:
-        return problem.rank < 0
-    except ValueError as error:
-        if "X mixes scales too far apart for double precision" in str(error):
-            return True
-        raise
-
-
-def _one_epoch(X, y, scheme, step):
-    """The mean iterate after one epoch from zero, in extended precision, by enumeration of at most 720 orders."""
-    members = scheme.partition(len(X))
-    batches = range(len(members))
-    if isinstance(scheme, rs.WithReplacement):
-        mean = np.zeros(X.shape[1], dtype=np.longdouble)
-        for _ in batches:
-            gradients = [
-                X[rows].astype(np.longdouble).T @ (X[rows] @ mean - y[rows]) / len(rows) for rows in members
-            ]
-            mean = mean - np.longdouble(step) * sum(gradients) / len(members)
-        return mean.astype(np.float64)
-    total = np.zeros(X.shape[1], dtype=np.longdouble)
-    orders = list(permutations(batches)) if not isinstance(scheme, rs.FullBatch) else list(product(batches))
-    for order in orders:
-        beta = np.zeros(X.shape[1], dtype=np.longdouble)
-        for batch in order:
-            rows = members[batch]
-            features = X[rows].astype(np.longdouble)
-            beta = beta - np.longdouble(step) * (features.T @ (features @ beta - y[rows])) / len(rows)
-        total += beta
-    return (total / len(orders)).astype(np.float64)
 
 
 @for_all("size", [1e-12, 1.0, 1e100])

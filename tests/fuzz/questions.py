@@ -40,8 +40,9 @@ def _risk_floor(case, risk, parameters=0.0, squared=0.0):
 
     Where Sigma all but vanishes in the direction of the error, e'Sigma e is a sum of terms that cancel.
     """
-    given = _largest(case.recipe["start"], case.beta_star)
-    sigma = np.abs(case.dense_sigma).max()
+    if math.isinf(size(risk[0])):
+        return 0.0
+    given, sigma = _largest(case.recipe["start"], case.beta_star), float(np.abs(case.dense_sigma).max())
     floor = _square_floor(size(risk[0]), _CANCELS * (given + parameters) * case.p * math.sqrt(sigma))
     return floor + 2.0**-52 * case.p * case.p * sigma * squared
 
