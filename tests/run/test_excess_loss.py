@@ -45,7 +45,8 @@ def test_of_a_run_against_simulated_ones():
     best = np.linalg.lstsq(TALL.X, TALL.y, rcond=None)[0]
     declared = rs.LeastSquares(TALL.X, TALL.y, best, TALL.X.T @ TALL.X / (2 * TALL.n), noise=0.0)
     simulated = rs.simulate(declared, scheme, 0.4, epochs=when, runs=4000, seed=5).expected_risk
-    run = rs.descend(TALL, scheme, 0.4)
+    # Spreads to one per cent.
+    run = rs.descend(TALL, scheme, 0.4, rtol=1e-3)
     found = run.excess_training_loss(when, of_run=True)
     assert (np.abs(found - simulated.mean) < 4 * simulated.standard_error).all()
     assert (found > run.excess_training_loss(when) + 5 * simulated.standard_error).all()

@@ -30,6 +30,18 @@ from reshuffle.problem.row_space import Blocks
 from reshuffle.recipe import Recipe
 from reshuffle.schemes.base import Scheme, Shuffle
 
+MEANS, SPREADS, THRESHOLDS, LEFT_OUT, CLASSIFIED = 5e-3, 0.05, 0.02, 0.1, 0.5
+"""The accuracy that is asked of each kind of answer; a smaller `rtol` than the first makes all smaller alike.
+
+========== ===== =================================================================================================
+MEANS      5e-3  error of the decay rates of a mean over orders, relative to them: the default of `rtol`
+SPREADS    0.05  standard error of a spread over runs, relative to it, where orders are drawn
+THRESHOLDS 0.02  error of a drawn gain, which is compared with one; relative width to which the ends of the error of
+                 a drawn critical step are searched
+LEFT_OUT   0.1   error of a left-out mean square, in its standard errors as an estimate of the test error
+CLASSIFIED 0.5   standard error over runs of the share of rows classified correctly, in those over rows
+========== ===== =================================================================================================
+"""
 METHODS = ("auto", "exact", "cavity", "sampling")
 _GROWING = 20.0
 """A mean that grows without end is computed to so many times less accuracy, with so many times less budget."""
@@ -69,9 +81,17 @@ class Accuracy:
     """
 
     method: str = "auto"
-    rtol: float = 5e-3
+    rtol: float = MEANS
     budget: float = 1e12
     seed: int = 0
+
+    def of(self, kind: float) -> float:
+        """The accuracy that is asked of a kind of answer: that of the table, times what `rtol` is smaller by.
+
+        >>> Accuracy().of(SPREADS), Accuracy(rtol=0.1).of(SPREADS), Accuracy(rtol=MEANS / 5).of(SPREADS)
+        (0.05, 0.05, 0.01)
+        """
+        return kind * min(1.0, self.rtol / MEANS)
 
     @property
     def must_be_exact(self) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle.epoch.select import Accuracy
+from reshuffle.epoch.select import LEFT_OUT, MEANS
 from reshuffle.run import Run, descend
 from reshuffle.schemes import FullBatch, WithReplacement
 from reshuffle.schemes.base import Shuffle, Unit
@@ -36,7 +36,7 @@ def left_out(run: Run, epochs: FloatArray) -> tuple[LeaveOneOut, FloatArray] | N
     """
     problem, scheme, recipe, n = run.problem, run.scheme, run.recipe, run.problem.n
     is_plain = recipe.is_constant and not (recipe.momentum or recipe.average or recipe.unpenalized)
-    is_coarse = not run.accuracy.must_be_exact and run.accuracy.rtol >= Accuracy.rtol
+    is_coarse = not run.accuracy.must_be_exact and run.accuracy.rtol >= MEANS
     if (
         not (is_plain and is_coarse)
         or scheme.shuffle is not Shuffle.EVERY_EPOCH
@@ -54,7 +54,7 @@ def left_out(run: Run, epochs: FloatArray) -> tuple[LeaveOneOut, FloatArray] | N
     mean = descend(problem, drawn, step, penalty=recipe.penalty, start=run.start)
     found = mean.leave_one_out(times * epochs)
     error = _MARGIN * _order_effect(run, partition, epochs, found.mean_square) + _FLOOR * found.standard_error
-    allowed = found.standard_error * (1.0 if n * rank**2 > _SLOW else 0.1)
+    allowed = found.standard_error * (1.0 if n * rank**2 > _SLOW else LEFT_OUT)
     off = (error - allowed).reshape(np.size(epochs), -1).mean(axis=1)
     return (found, error) if (is_fixed and np.isfinite(off).all()) or (off <= 0).all() else None
 

@@ -1,5 +1,6 @@
 """The covariance of the parameters over the random orders, and the spread of predictions."""
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from reshuffle._linalg import norms
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind, jackknife, quantile, significant
 from reshuffle.epoch.moments import drawn
 from reshuffle.epoch.moments.averages import AveragedMoments
-from reshuffle.epoch.select import Accuracy
+from reshuffle.epoch.select import SPREADS
 from reshuffle.epoch.visits import Inputs
 from reshuffle.problem.least_squares import LeastSquares, checked_new_rows, per_output, stacked
 from reshuffle.problem.row_space import RowSpace
@@ -169,9 +170,8 @@ _MANY = 1000
 
 _REMEMBERED_BYTES = 2e8
 """Memory that the states of simulated runs may take."""
-_FEWEST = 8
-_RUNS = 240
-"""Runs that are simulated at the default rtol: standard deviations are known to 1 / sqrt(2 runs), about 5%."""
+_FEWEST, _MARGIN = 8, 1.2
+"""Simulated runs at least; more of them than the accuracy that is asked takes, since their error has an error."""
 
 
 class _Covariances(NamedTuple):
@@ -262,8 +262,8 @@ def _of_orders(run: AffineTrajectory, when: FloatArray) -> _Covariances:
 def _simulated(run: AffineTrajectory, when: FloatArray) -> _Covariances:
     """The covariance of simulated runs, or of runs whose epochs are drawn from a few, whichever costs less."""
     most = 2 * max(_FEWEST, int(_REMEMBERED_BYTES / 16 / max(1, run.space.dimension * len(when))))
-    wanted = 2 * int(np.ceil(_RUNS / 2 * np.square(max(1.0, Accuracy.rtol / run.accuracy.rtol))))
-    wanted = min(wanted, expected_risk.MOST_RUNS)
+    # Standard deviations are known to 1 / sqrt(2 runs).
+    wanted = 2 * math.ceil(min(_MARGIN / (2 * run.accuracy.of(SPREADS)) ** 2, expected_risk.MOST_RUNS / 2))
     last, is_constant = float(when[-1]), run.recipe.is_constant and run.recipe.average is None
     if is_constant and run.scheme.shuffle is Shuffle.EVERY_EPOCH and np.isfinite(last):
         price = drawn.map_flops(wanted, run.dimension, len(run.blocks.rows), run.walk.steps, last)

@@ -37,7 +37,7 @@ from reshuffle.epoch.averaging.lattice import MOST_BATCHES, climbs
 from reshuffle.epoch.averaging.sampling import DrawnBlocks, scaled_losses
 from reshuffle.epoch.moments.drawn import CentredMaps, gain, gain_bound
 from reshuffle.epoch.moments.matrix import epoch_flops
-from reshuffle.epoch.select import Accuracy
+from reshuffle.epoch.select import THRESHOLDS, Accuracy
 from reshuffle.epoch.visits import Visits
 from reshuffle.problem import checked_problem
 from reshuffle.problem.batches import RowGroups
@@ -483,7 +483,7 @@ def first_crossing(
     if rate(end).value < 1:
         low = last
     else:
-        wide = GROWTH - 1 if rate(low).is_open and rate(end).is_open else precision
+        wide = THRESHOLDS if rate(low).is_open and rate(end).is_open else precision
         low, high = _narrowed(lambda step: rate(step).value, low, end, wide)
         upper = low if kind == "exact" else _surely_unstable(rate, high, last)
         if math.isinf(upper):
@@ -491,7 +491,7 @@ def first_crossing(
             upper, kind = _FARTHEST * high if rises else math.inf, "estimate"
     lower = low
     if math.isfinite(first_open) and rate(low).most >= 1:
-        lower, _ = _narrowed(lambda step: rate(step).most, sure, min(first_open, low), GROWTH - 1)
+        lower, _ = _narrowed(lambda step: rate(step).most, sure, min(first_open, low), THRESHOLDS)
     return CriticalStep(low, max(low - lower, upper - low), kind)
 
 
@@ -515,7 +515,7 @@ def _surely_unstable(rate: RateAt, step: float, last: float) -> float:
     low, growth = step, GROWTH
     for _ in range(_MOST_BEYOND):
         if rate(step).least >= 1:
-            return _narrowed(lambda step: rate(step).least, low, step, GROWTH - 1)[1]
+            return _narrowed(lambda step: rate(step).least, low, step, THRESHOLDS)[1]
         if step >= last:
             return last
         low, step, growth = step, min(step * growth, last), growth * growth

@@ -27,7 +27,7 @@ from reshuffle.epoch.moments.drawn import A_ROW, CentredDraws
 from reshuffle.epoch.moments.lattice import distance, epoch_moments, flops, is_stationary
 from reshuffle.epoch.moments.matrix import MOST_ENTRIES, FarMoments
 from reshuffle.epoch.moments.stationary import stationary
-from reshuffle.epoch.select import Choice, Method, too_much
+from reshuffle.epoch.select import SPREADS, Choice, Method, too_much
 from reshuffle.epoch.timeline import Timeline, through_stages
 from reshuffle.epoch.visits import Inputs, Visits
 from reshuffle.errors import ArgumentError
@@ -42,9 +42,8 @@ _SAMPLED_FLOPS = 4e10
 _FEWEST_RUNS, MOST_RUNS = 100, 4000
 _FEW_SECONDS = 3 * A_SECOND
 """Operations up to which an exact spread is worth more than a quick one."""
-SHARE, _RUNS, _PILOT = 0.05, 800, 200
-"""Requested standard error of a simulated spread, relative to it, runs that it takes where one mode has all, and
-those that tell how many it takes."""
+_PILOT = 200
+"""Simulated runs that tell how many it takes."""
 _REMEMBERED_BYTES = 4e9
 """Memory of the mean maps of all subsets of the batches."""
 _ROUNDS_OF_A_LIMIT = 100
@@ -240,7 +239,7 @@ class _Question:
         gram = run.form.gram if run.form.gram.ndim == 2 else np.diag(run.form.gram)
         weights[:rank, :rank], start[:rank] = gram / scale / scale, self.start
         draws = centred_draws(run, self.modes, self.inputs)
-        spread, errors = draws.spread(weights, start, self.when, run.accuracy.budget)
+        spread, errors = draws.spread(weights, start, self.when, run.accuracy)
         # An error of the decay rates is as large a share of the spread as of the time for which it lasts.
         share = 0.0 if self.modes is None else self.modes.epoch.error
         errors = np.where(np.isfinite(mean), np.hypot(errors + share * spread, mean_error), np.inf)
@@ -278,7 +277,7 @@ class _Question:
             parts.append((runs, found.mean, np.square(found.standard_error)))
             known = np.isfinite(found.standard_error) & (found.mean > 0)
             share = float((found.standard_error[known] / found.mean[known]).max(initial=0.0))
-            missing = runs * (np.square(share / SHARE) - 1)
+            missing = runs * (np.square(share / run.accuracy.of(SPREADS)) - 1)
             affordable_runs = max(run.accuracy.budget, A_SECOND) / simulation_flops(run, 1, last)
             runs = 2 * int(min(missing, affordable_runs, MOST_RUNS) / 2)
             if runs < _FEWEST_RUNS / 10:
@@ -462,8 +461,12 @@ def choice(
             ("fewer epochs", "fewer batches", "a larger {budget}", '{method}="auto"'),
         )  # fmt: skip
     of_recursion = too_much(price, budget) if is_exact else "the mean over orders is not exact"
-    price_of_runs = np.inf if with_limit else simulation_flops(run, _RUNS, last)
-    simulated_instead = f"simulated runs take {price_of_runs:.1g} operations for a spread to 5%"
+    # Of runs that deviate in two directions.
+    runs = min(2 / accuracy.of(SPREADS) ** 2, MOST_RUNS)
+    price_of_runs = np.inf if with_limit else simulation_flops(run, runs, last)
+    simulated_instead = (
+        f"simulated runs take {price_of_runs:.1g} operations for a spread to {accuracy.of(SPREADS):.1g}"
+    )
     insists = accuracy.must_be_exact or (epoch is not None and epoch.accuracy.must_be_exact)
     if not of_recursion and not insists and max(price_of_runs, _FEW_SECONDS) < price:
         of_recursion = simulated_instead

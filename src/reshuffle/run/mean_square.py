@@ -155,7 +155,7 @@ def _from_draws(run: AffineTrajectory, modes: ModesTrajectory | None) -> MeanSqu
     square = float(np.square(mean.rate))
     if run.recipe.at(0).step == 0 or not run.space.dimension:
         return MeanSquareStability(mean.converges, square, (square, square), 0.0)
-    rate, gain = centred_draws(run, modes).radii(run.accuracy.budget)
+    rate, gain = centred_draws(run, modes).radii(run.accuracy)
     # The mean knows of what a penalty does outside the row space, too.
     value = max(rate.value, square)
     # Where the mean is not exact the rate is off by what its square is, the gain by its share in the decay rate.

@@ -18,6 +18,7 @@ from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray, columns
 from reshuffle._budget import A_SECOND, require_affordable
 from reshuffle._display import Displayed
 from reshuffle._uncertainty import ErrorKind, plus_minus, significant, with_largest_error
+from reshuffle.epoch.select import CLASSIFIED
 from reshuffle.errors import ArgumentError
 from reshuffle.problem.classes import one_hot
 from reshuffle.simulation import simulated_states
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 _FEWEST, _MOST = 32, 512
 """Simulated runs. More than the fewest are drawn until chance adds little to the standard error."""
-_OF_STANDARD_ERROR = 0.5
-"""Standard error over runs, relative to that over rows, that is small enough."""
 _TOO_LARGE = 0.07
 """Share by which the deviations may be too large, see above: it enters the error."""
 _SCORES = 1 << 22
@@ -193,7 +192,7 @@ def _simulated(run: "Run", scores: _Scores, when: FloatArray, places: IntArray) 
     error = scores.shares(right).std(axis=1, ddof=1) / np.sqrt(_FEWEST)
     allowed = np.maximum(scores.standard_error(right.mean(axis=1)), 1 / len(scores.X))
     wanted = _FEWEST * math.ceil(
-        float(np.max(np.square(error / (_OF_STANDARD_ERROR * allowed)), initial=1.0))
+        float(np.max(np.square(error / (run.accuracy.of(CLASSIFIED) * allowed)), initial=1.0))
     )
     more = min(wanted, _MOST, int(budget / 10 / each), _DECISIONS // max(right.size // _FEWEST, 1)) - _FEWEST
     return np.concatenate([first, decided(more, seed + 1)], axis=2) if more > 1 else first

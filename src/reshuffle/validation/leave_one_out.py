@@ -19,6 +19,7 @@ from reshuffle._linalg import few_threads
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind, weakest
 from reshuffle.epoch.averaging.lattice import Walk
+from reshuffle.epoch.select import LEFT_OUT
 from reshuffle.errors import ArgumentError, BudgetError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Shuffle, Unit, rows_of
@@ -53,8 +54,6 @@ _FOLDS = 10
 """Into which rows are cut where they cannot be left out one by one."""
 _SOME = 10_000
 """Rows that know the test error to a percent of itself or so."""
-_OF_STANDARD_ERROR = 0.1
-"""Error of an answer, relative to its standard error, below which there is no need for a better formula."""
 _PATIENCE = 10
 """Seconds or so that a formula may take where folds are quicker."""
 _CALLS = 500
@@ -253,8 +252,9 @@ class RowsLeftOut:
             if given is None:
                 continue
             self.taken = formula
-            enough = np.inf if formula.is_preferred else _OF_STANDARD_ERROR * given.standard_error
-            is_known = np.isfinite(given.error) & (given.error <= enough)
+            # Below that there is no need for a better formula.
+            allowed = np.inf if formula.is_preferred else self.run.accuracy.of(LEFT_OUT)
+            is_known = np.isfinite(given.error) & (given.error <= allowed * given.standard_error)
             if (is_known | np.isinf(given.mean_square)).all():
                 return given
             found.append((given, formula))

@@ -21,17 +21,16 @@ from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._budget import A_SECOND, AT_ONCE, CALL, require_affordable
 from reshuffle._linalg import few_threads, graded_svd
 from reshuffle._progress import track
-from reshuffle._uncertainty import MOST_GROUPS, error_of_mean, further_rounds
+from reshuffle._uncertainty import MOST_GROUPS, error_of_mean, further_rounds, quantile
 from reshuffle.epoch.averaging.sampling import Orders, follow_each, follow_given, stacked_pairs
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.lattice import is_stationary
 from reshuffle.epoch.moments.stationary import Enclosure, Lyapunov, Map, limit_of, perron, positive_radius
+from reshuffle.epoch.select import SPREADS, THRESHOLDS, Accuracy
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs
 
-SHARE = 0.02  # requested error of the spread, relative to itself
 FEWEST_PAIRS = 2  # pairs of orders in each group before anything is answered
-_KNOWN = 0.02  # absolute error of the gain, which is compared with one
 _SHARE_OF_BUDGET = 0.1
 _MOST_ORDERS = 16_000
 _FIRST_PAIRS = 4
@@ -268,13 +267,11 @@ class CentredDraws:
         return CentredMaps(np.eye(len(loss)) - loss, maps, pushes, own, inlet, self._drift)
 
     def spread(
-        self, weights: FloatArray, start: FloatArray, epochs: FloatArray, budget: float
+        self, weights: FloatArray, start: FloatArray, epochs: FloatArray, accuracy: Accuracy
     ) -> tuple[FloatArray, FloatArray]:
-        """The trace of weights (d, d) and the spread from a start (d,) after ascending epochs, and its error.
-
-        Orders are drawn until that is `SHARE` of the spread at every epoch.
-        """
+        """The trace of weights (d, d) and the spread from a start (d,) after ascending epochs, and its error."""
         basis, groups = self.basis, len(self._drawn)
+        allowed = quantile(groups) * accuracy.of(SPREADS)
         weights = basis.T @ weights @ basis
         begin = np.asarray(np.linalg.solve(basis, start), dtype=np.float64)
         # Weights of 1e-170 have no squares: they are followed in other units.
@@ -284,22 +281,22 @@ class CentredDraws:
         def found(maps: CentredMaps) -> tuple[tuple[FloatArray, FloatArray], float]:
             values, errors = spread(maps, weights, begin, epochs)
             known = np.isfinite(values) & (values > 0)
-            return (values, errors), float((errors[known] / values[known]).max(initial=0.0)) / SHARE
+            return (values, errors), float((errors[known] / values[known]).max(initial=0.0)) / allowed
 
         def price(pairs: int) -> float:
             return self._flops(pairs) + follow_flops(2 * groups * pairs, len(basis), epochs)
 
         first = int(np.clip(AT_ONCE / self._flops(1), FEWEST_PAIRS, 16))
-        values, errors = self._draw_until(found, price, first, budget)
+        values, errors = self._draw_until(found, price, first, accuracy.budget)
         return np.ldexp(values, exponent), np.ldexp(errors, exponent)
 
-    def radii(self, budget: float) -> "tuple[Radius, Radius]":
+    def radii(self, accuracy: Accuracy) -> "tuple[Radius, Radius]":
         """The rate and the gain, from as many draws as it takes to know the gain."""
-        d, groups = len(self.basis), len(self._drawn)
+        d, groups, budget = len(self.basis), len(self._drawn), accuracy.budget
 
         def found(maps: CentredMaps) -> tuple[Radius, float]:
             known = gain(maps)
-            return known, known.error / (_KNOWN * max(1.0, known.value))
+            return known, known.error / (accuracy.of(THRESHOLDS) * max(1.0, known.value))
 
         def price(pairs: int) -> float:
             return self._flops(pairs) + _APPLIED * 4.0 * 2.0 * groups * pairs * float(d) ** 3
