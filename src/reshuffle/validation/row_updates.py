@@ -118,6 +118,7 @@ class Training:
         like: "AffineTrajectory | None" = None,
     ):
         self.problem: LeastSquares = run.problem
+        self.accuracy = run.accuracy
         self.scheme, self.start, self.factors = scheme, run.start, factors
         self.n, self.hyperparameters = run.problem.n, (like or run).recipe.at(0)
         self.partition, divisors = scheme.partition(self.n), scheme.divisors(self.n)

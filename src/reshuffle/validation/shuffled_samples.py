@@ -14,6 +14,7 @@ from reshuffle._progress import track
 from reshuffle._uncertainty import CONFIDENCE, MOST_GROUPS, jackknife, quantile
 from reshuffle.epoch.averaging import cavity_maps
 from reshuffle.epoch.averaging.cavity import are_alike, solve
+from reshuffle.epoch.select import LEFT_OUT
 from reshuffle.schemes.base import Unit, permutations, rows_of
 from reshuffle.validation.contour import CHUNK, Eigenvectors, LeftOutRows, Seen, product
 from reshuffle.validation.row_updates import (
@@ -26,12 +27,10 @@ from reshuffle.validation.row_updates import (
     seen_through,
 )  # fmt: skip
 
-_FINEST, _FINEST_OF_MOMENTUM, _COARSEST, _OF_NEGLECTED = 1e-9, 1e-7, 1e-6, 0.01
-"""Tolerance of the cavity equation: bounds, those with momentum first, and relative to what it neglects."""
-_PER_CUBE, _WHERE_DEAR = 2500.0, 0.003
-"""Operations of a solution over the cube of the number of modes; and the tolerance where they take more than a
-second, relative to the standard error of a mean square of normal residuals: with 300 modes the mean square is off
-by 3e-5 of its standard error, in half the time."""
+_OF_LEFT_OUT, _COARSEST, _OF_GROUPS = 0.3, 1e-3, 1e-6
+"""Tolerance of the cavity equation, over the error that is asked of a mean square of normal residuals: on digits
+and 300 features of them the mean square is off by a hundredth of that, or less. The largest tolerance, and that of
+groups of rows, whose rounds say less of how far they are from the end."""
 _SMALL, _OVERSHOOTS, _UNDOES = 0.1, 1.0, 2.0
 """Share up to which errors hold to first order, and self responses of a row: from the first on nothing is known of
 what it does, and from the second on nothing is known of the other rows either.
@@ -82,11 +81,8 @@ class CavityUpdates:
         # Factors of what each row does: their rows are scaled like the largest batch.
         self._factors = training.factors * (divisor / training.divisors if self._of_batches else 1.0)
         self._visiting = cavity_maps.visiting_of(training.visits, shares)
-        finest = _FINEST if training.is_symmetric else _FINEST_OF_MOMENTUM
-        neglected = root_mean_square(np.square(self._visiting.strengths)) / units if len(shares) > 2 else 0.0
-        tolerance = min(max(_OF_NEGLECTED * neglected, finest), _COARSEST)
-        if _PER_CUBE * len(training.roots) ** 3 > A_SECOND:
-            tolerance = max(tolerance, _WHERE_DEAR / math.sqrt(training.n))
+        wanted = training.accuracy.of(LEFT_OUT) / math.sqrt(training.n)
+        tolerance = min(_OF_LEFT_OUT * wanted, _COARSEST if self._size == 1 else _OF_GROUPS)
         found = solve(self._visiting, tolerance)
         if found is None:
             raise ArithmeticError("the cavity equation has no solution.")
