@@ -65,17 +65,18 @@ def positions_warn(*names: str, allowed: int = 0) -> Callable[[Model], Model]:
 
         @wraps(keywords_only)
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            given: dict[str, Any] = {}
             if allowed < len(args) <= len(names):
                 given = dict(zip(names[allowed:], args[allowed:], strict=False))
-                args = args[:allowed]
+                words = ", ".join(f"{name}={value!r}" for name, value in given.items())
                 warnings.warn(
                     f"{', '.join(given)} of {cls.__name__} will be keywords alone in the next release; "
-                    f"write {', '.join(f'{name}={value!r}' for name, value in given.items())}.",
+                    f"write {words}.",
                     DeprecationWarning,
                     stacklevel=2,
                 )
-            keywords_only(self, *args, **given, **kwargs)
+                keywords_only(self, *args[:allowed], **given, **kwargs)
+            else:
+                keywords_only(self, *args, **kwargs)
 
         cls.__init__ = __init__
         return cls
@@ -83,8 +84,7 @@ def positions_warn(*names: str, allowed: int = 0) -> Callable[[Model], Model]:
     return decorated
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingData:
+class TrainingData(NamedTuple):
     """Rows (n, p), responses (n,) or (n, t), and weights (n,) or None."""
 
     X: FloatArray
@@ -96,26 +96,10 @@ class TrainingData:
         cls, estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None, least: int
     ) -> "TrainingData":
         """The checked arguments of `fit`, with at least `least` rows; sets `n_features_in_` on the estimator."""
-        X, y = validate_data(
-            estimator,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=np.float64,
-            multi_output=True,
-            y_numeric=True,
-            ensure_min_samples=least,
-        )
+        allowed = {"accept_sparse": "csr", "dtype": np.float64, "multi_output": True, "y_numeric": True}
+        X, y = validate_data(estimator, X, y, **allowed, ensure_min_samples=least)
         weights = None if sample_weight is None else checked_weights(sample_weight, X.shape[0])
         return cls(_arrays.real_array("X", X), np.asarray(y, dtype=np.float64), weights)
-
-    @property
-    def digest(self) -> bytes:
-        """Equal for equal data."""
-        made = hashlib.blake2b(repr((self.X.shape, self.y.shape, self.weights is None)).encode())
-        for part in (self.X, self.y, self.weights):
-            made.update(b"" if part is None else part.tobytes())
-        return made.digest()
 
     def part(self, rows: IntArray) -> "TrainingData":
         """Some of the rows."""
@@ -140,17 +124,6 @@ def checked_weights(sample_weight: Any, n: int) -> FloatArray:
     return weights
 
 
-def checked_epochs(value: Any) -> float:
-    """A whole number of epochs of at least one, or math.inf."""
-    if isinstance(value, float) and value == math.inf:
-        return math.inf
-    try:
-        return _arrays.whole_number("epochs", value, 1)
-    except ValueError:
-        allowed = "be a whole number of at least 1 or math.inf"
-        raise ArgumentError("epochs", allowed, f"it is {value!r}") from None
-
-
 def loader_scheme(batch_size: Any, shuffle: Any, drop_last: Any) -> Scheme:
     """The scheme of a DataLoader with these arguments.
 
@@ -169,35 +142,12 @@ def loader_scheme(batch_size: Any, shuffle: Any, drop_last: Any) -> Scheme:
     return made
 
 
-def _learning_rate(value: Any) -> StepLike | None:
-    """A step or a schedule of steps; None for "auto"."""
-    if isinstance(value, str) and value == "auto":
-        return None
-    if value is None or isinstance(value, str):
-        raise ValueError(
-            'learning_rate must be "auto", a number >= 0, a list with one per epoch, a function of the epochs done '
-            f"before or a schedule of reshuffle.schedules, but it is {value!r}."
-        )
-    if callable(value) or _arrays.any_array("learning_rate", value).ndim:
-        return checked_steps("learning_rate", value, "epoch")
-    return _arrays.nonnegative("learning_rate", value)
-
-
-def _seed(random_state: Any, single_run: bool) -> int:
-    """Seed of the order of a single run, or of sampled orders, which are the same in every fit by default."""
-    if random_state is None and not single_run:
-        return 0
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31 - 1))
-    return int(check_random_state(random_state).randint(2**31 - 1))
-
-
 @dataclass(frozen=True)
 class FitParameters:
     """The checked parameters of an estimator; `options` are arguments of `descend`."""
 
     scheme: Scheme
-    learning_rate: StepLike | None
+    learning_rate: StepLike | None  # None for "auto"
     options: Mapping[str, Any]
     centre: bool
     scale: bool
@@ -206,21 +156,32 @@ class FitParameters:
     @classmethod
     def of(cls, model: Any) -> "FitParameters":
         """The parameters of a MiniBatchRegressor."""
-        single_run = _arrays.flag("single_run", model.single_run)
+        single_run, state = _arrays.flag("single_run", model.single_run), model.random_state
         penalty = _arrays.nonnegative("weight_decay", model.weight_decay)
         made = recipe.checked(0.0, None, penalty, model.momentum, 1, model.nesterov, average=model.average)
-        options = {
-            "penalty": penalty,
-            "momentum": made.momentum,
-            "nesterov": made.nesterov,
-            "average": made.average,
-            "rtol": model.rtol,
-            "budget": model.budget,
-            "seed": _seed(model.random_state, single_run),
-        }
+        step = model.learning_rate
+        if step is None or (isinstance(step, str) and step != "auto"):
+            raise ValueError(
+                'learning_rate must be "auto", a number >= 0, a list with one per epoch, a function of the epochs '
+                f"done before or a schedule of reshuffle.schedules, but it is {step!r}."
+            )
+        if isinstance(step, str):
+            step = None
+        elif callable(step) or _arrays.any_array("learning_rate", step).ndim:
+            step = checked_steps("learning_rate", step, "epoch")
+        else:
+            step = _arrays.nonnegative("learning_rate", step)
+        # Sampled orders are the same in every fit by default.
+        seed = 0
+        if isinstance(state, np.random.Generator):
+            seed = int(state.integers(2**31 - 1))
+        elif state is not None or single_run:
+            seed = int(check_random_state(state).randint(2**31 - 1))
+        options: dict[str, Any] = {"penalty": penalty, "momentum": made.momentum, "nesterov": made.nesterov}
+        options |= {"average": made.average, "rtol": model.rtol, "budget": model.budget, "seed": seed}
         return cls(
             loader_scheme(model.batch_size, model.shuffle, model.drop_last),
-            _learning_rate(model.learning_rate),
+            step,
             options,
             _arrays.flag("fit_intercept", model.fit_intercept),
             _arrays.flag("standardize", model.standardize),
@@ -236,7 +197,10 @@ class FitParameters:
         """The fit to rows in memory; a search over epochs shares one among all that are otherwise equal."""
         if data.X.size > _SHARED_ENTRIES or not isinstance(self.learning_rate, float | None):
             return self._made(data)
-        key = (repr(self), data.digest)
+        digest = hashlib.blake2b(repr((self, data.X.shape, data.y.shape, data.weights is None)).encode())
+        for part in data:
+            digest.update(b"" if part is None else part.tobytes())
+        key = digest.digest()
         if key not in _fits:
             _fits[key] = self._made(data)
             while len(_fits) > _SHARED_FITS:
@@ -261,13 +225,14 @@ class FitParameters:
 
     def on_stream(self, stream: Stream) -> "Fit":
         """The fit to rows that are read in chunks."""
-        if self.centre and stream.n < 2:
+        if stream.n < self.least_rows:
             raise ArgumentError("X", "have at least 2 rows with fit_intercept=True", "it has 1")
         made, weights = stream.standardizer(centre=self.centre, scale=self.scale), stream.weights
         relative = None if weights is None else weights / weights.mean()
         return Fit(self, made, stream.standardized(made, relative))
 
 
+@dataclass(eq=False)
 class Fit:
     """Mini-batch descent on standardized rows.
 
@@ -275,10 +240,9 @@ class Fit:
     and is computed again.
     """
 
-    def __init__(
-        self, training: FitParameters, standardizer: Standardizer, data: TrainingData | Stream | None
-    ):
-        self.training, self.standardizer, self.data = training, standardizer, data
+    training: FitParameters
+    standardizer: Standardizer
+    data: TrainingData | Stream | None
 
     def __getstate__(self) -> dict[str, Any]:
         data = None if isinstance(self.data, Stream) else self.data
@@ -302,21 +266,13 @@ class Fit:
             return descend(problem, training.scheme, training.learning_rate, **training.options)
         penalty, momentum = training.options["penalty"], training.options["momentum"]
         step = safe_step(problem, training.scheme, penalty, momentum)
-        run = descend(problem, training.scheme, step, **training.options)
         # With momentum no bound on single visits proves convergence.
         for _ in range(_HALVINGS if momentum else 0):
-            if run.converges:
-                break
-            step /= 2
             run = descend(problem, training.scheme, step, **training.options)
-        return run
-
-    @property
-    def diverges(self) -> bool:
-        """True if the mean iterate has no limit at a constant step that was given."""
-        run, training = self.run, self.training
-        is_given = training.learning_rate is not None and not training.single_run
-        return is_given and run.recipe.is_constant and not run.converges
+            if run.converges:
+                return run
+            step /= 2
+        return descend(problem, training.scheme, step, **training.options)
 
     def path(self, epochs: ArrayLike) -> tuple[FloatArray, Any]:
         """Coefficients epochs.shape + (p,) or (t, p) and intercepts epochs.shape or + (t,)."""
@@ -334,12 +290,8 @@ class Fit:
             coefficients = coefficients.swapaxes(-1, -2)
         return coefficients, intercepts
 
-    def deviation(self, rows: FloatArray, epochs: float) -> FloatArray:
-        """Standard deviation over orders of the predictions of single runs for rows (m, p): (m,) or (m, t)."""
-        return self.run.covariance(epochs).deviation(self.standardizer.rows(rows))
 
-
-_fits: dict[tuple[str, bytes], Fit] = {}
+_fits: dict[bytes, Fit] = {}
 
 
 def safe_step(problem: LeastSquares, scheme: Scheme, penalty: float, momentum: float) -> float:
@@ -454,7 +406,10 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, LinearEstimator):
 
     def _predicted(self, rows: FloatArray, with_std: bool) -> FloatArray | tuple[FloatArray, FloatArray]:
         predicted = np.asarray(rows @ self.coef_.T + self.intercept_)
-        return (predicted, self._fit.deviation(rows, self.n_iter_)) if with_std else predicted
+        if not with_std:
+            return predicted
+        standardized = self._fit.standardizer.rows(rows)
+        return predicted, self._fit.run.covariance(self.n_iter_).deviation(standardized)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -569,7 +524,11 @@ class MiniBatchRegressor(LinearRegressor, TrainingParameters):
         sample_weight : (n,), optional
             None below zero; see the notes of the class.
         """
-        epochs = checked_epochs(self.epochs)
+        try:
+            epochs = math.inf if self.epochs == math.inf else _arrays.whole_number("epochs", self.epochs, 1)
+        except ValueError:
+            allowed = "be a whole number of at least 1 or math.inf"
+            raise ArgumentError("epochs", allowed, f"it is {self.epochs!r}") from None
         training = FitParameters.of(self)
         found = None if type(X) is np.ndarray else opened(X, y, sample_weight)
         self._names = None if found is None else found.names
@@ -579,12 +538,14 @@ class MiniBatchRegressor(LinearRegressor, TrainingParameters):
         else:
             X, y = (X, y) if found is None else (found.X, found.y)
             self._fit = training.on(TrainingData.checked(self, X, y, sample_weight, training.least_rows))
-        self.n_iter_ = epochs
-        self.learning_rate_ = self._fit.run.step
+        run, self.n_iter_ = self._fit.run, epochs
+        self.learning_rate_ = run.step
         coef, intercept = self.path(epochs)
         is_finite = np.isfinite(coef).all() and np.isfinite(intercept).all()
-        if not is_finite or self._fit.diverges:
-            run = self._fit.run
+        may_diverge = (
+            training.learning_rate is not None and not training.single_run and run.recipe.is_constant
+        )
+        if not is_finite or (may_diverge and not run.converges):
             safe = safe_step(run.problem, run.scheme, run.recipe.penalty, run.recipe.momentum)
             advice = (
                 f'try learning_rate="auto", {significant(safe, 3)} here; '

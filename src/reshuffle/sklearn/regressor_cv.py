@@ -33,7 +33,10 @@ from reshuffle.sklearn.regressor import (
 
 _EVERY_EPOCH, _FURTHER_APART = 20, 80
 """Up to which epoch every one is tried, and how many are up to the last."""
-_CHOSEN = ("batch_size", "learning_rate", "momentum", "weight_decay")
+_CANDIDATES_OF = {
+    "batch_size": "batch_sizes", "learning_rate": "learning_rates", "momentum": "momenta",
+    "weight_decay": "weight_decays",
+}  # fmt: skip
 _AT_A_TIME = 1 << 24
 """Errors of left-out rows in memory at a time."""
 _LEFT_OUT = 4000
@@ -70,9 +73,24 @@ class HeldOutSearch(FittedEstimator):
 
     def _search(self, data: TrainingData, stratify: Any, best_possible: float) -> MiniBatchRegressor:
         """Choose on held-out rows and fit the chosen model to all; scores are the best possible one less losses."""
-        epochs, models = _epochs(self.epochs), self._models()
-        scores = [self._score(model, data, epochs, stratify) for model in models]
-        tried = [{name: getattr(model, name) for name in _CHOSEN} for model in models]
+        epochs, nesterov = _epochs(self.epochs), _arrays.flag("nesterov", self.nesterov)
+        models, scores = [], []
+        for values in product(*(_listed(name, getattr(self, name)) for name in _CANDIDATES_OF.values())):
+            chosen = dict(zip(_CANDIDATES_OF, values, strict=True))
+            looks_ahead = nesterov and chosen["momentum"] != 0
+            models.append(regressor_like(self, **chosen, nesterov=looks_ahead, epochs=1))
+        for model in models:
+            training = FitParameters.of(model)
+            fitted = training.on(data)
+            # What "auto" is on all rows.
+            model.learning_rate = fitted.run.step
+            if self.cv is None:
+                scores.append(_left_out(fitted, epochs, self._losses))
+            else:
+                folds = check_cv(self.cv, stratify, classifier=stratify is not None).split(data.X, stratify)
+                training = replace(training, learning_rate=model.learning_rate)
+                scores.append(_by_folds(training, data, folds, epochs, self._losses))
+        tried = [{name: getattr(model, name) for name in _CANDIDATES_OF} for model in models]
         self.cv_results_ = cv_table(tried, scores, epochs, best_possible)
         losses = np.concatenate([found.means for found in scores], axis=1)
         self.best_index_ = int(np.lexsort(losses[::-1])[0])
@@ -87,32 +105,8 @@ class HeldOutSearch(FittedEstimator):
         others = np.flatnonzero(np.isfinite(each).all(axis=1))
         some = others[np.linspace(0, len(others) - 1, min(len(others), _CANDIDATES)).round().astype(int)]
         self._rows = each[np.append(self.best_index_, some)] * weights, weights
-        chosen: MiniBatchRegressor = models[self.best_index_ // len(epochs)]
-        chosen.set_params(epochs=self.best_epoch_).fit(data.X, data.y, data.weights)
-        return chosen
-
-    def _score(
-        self, model: MiniBatchRegressor, data: TrainingData, epochs: FloatArray, stratify: Any
-    ) -> "Score":
-        """Losses of a model on held-out rows; its learning rate becomes the number that "auto" is on all rows."""
-        training = FitParameters.of(model)
-        fitted = training.on(data)
-        model.learning_rate = fitted.run.step
-        if self.cv is None:
-            return _left_out(fitted, epochs, self._losses)
-        folds = check_cv(self.cv, stratify, classifier=stratify is not None).split(data.X, stratify)
-        training = replace(training, learning_rate=model.learning_rate)
-        return _by_folds(training, data, folds, epochs, self._losses)
-
-    def _models(self) -> list[MiniBatchRegressor]:
-        """One model per combination."""
-        nesterov, models = _arrays.flag("nesterov", self.nesterov), []
-        names = ("batch_sizes", "learning_rates", "momenta", "weight_decays")
-        for values in product(*(_listed(name, getattr(self, name)) for name in names)):
-            chosen = dict(zip(_CHOSEN, values, strict=True))
-            looks_ahead = nesterov and chosen["momentum"] != 0
-            models.append(regressor_like(self, **chosen, nesterov=looks_ahead, epochs=1))
-        return models
+        best: MiniBatchRegressor = models[self.best_index_ // len(epochs)].set_params(epochs=self.best_epoch_)
+        return best.fit(data.X, data.y, data.weights)
 
 
 @positions_warn("batch_sizes", "learning_rates", "epochs")
@@ -201,13 +195,7 @@ class MiniBatchRegressorCV(LinearRegressor, HeldOutSearch):
 
 
 def _listed(name: str, values: Any) -> list[Any]:
-    """A list of candidates with at least one entry.
-
-    >>> _listed("momenta", 0.9)
-    Traceback (most recent call last):
-    ...
-    reshuffle.errors.ArgumentError: momenta must be a list of what to try, with at least one entry, but it is 0.9.
-    """
+    """A list of candidates with at least one entry."""
     if isinstance(values, np.ndarray) and values.ndim == 1:
         values = values.tolist()
     if not isinstance(values, list | tuple) or not values:
@@ -216,13 +204,7 @@ def _listed(name: str, values: Any) -> list[Any]:
 
 
 def _epochs(value: Any) -> FloatArray:
-    """Epochs, ascending: these, or at most a hundred up to this one.
-
-    >>> _epochs(5), _epochs([10, 1])
-    (array([1., 2., 3., 4., 5.]), array([ 1., 10.]))
-    >>> len(_epochs(10**6))
-    82
-    """
+    """Epochs, ascending: these, or at most a hundred up to this one."""
     if np.ndim(value) == 0:
         last = _arrays.whole_number("epochs", value, 1, hint="Or give a list of those to try.")
         few = np.arange(1, min(last, _EVERY_EPOCH) + 1)
@@ -309,18 +291,15 @@ def _by_folds(
 def cv_table(
     tried: Sequence[Mapping[str, Any]], scores: Sequence[Score], epochs: FloatArray, best_possible: float
 ) -> dict[str, Any]:
-    """A row per candidate and number of epochs: its parameters, its score (less is worse), its rank.
-
-    >>> made = Score(np.array([[2.0, 1.0]]), np.array([0.5, 0.1]), np.zeros((2, 0)), np.zeros(0))
-    >>> table = cv_table([{"momentum": 0.5}], [made], np.array([1.0, 10.0]), 0.0)
-    >>> table["mean_test_score"], table["rank_test_score"]
-    (array([-2., -1.]), array([2, 1], dtype=int32))
-    >>> table["params"][1]
-    {'momentum': 0.5, 'epochs': 10}
-    """
+    """A row per candidate and number of epochs: its parameters, its score (less is worse), its rank."""
     counts = [int(count) if np.isfinite(count) else float(count) for count in epochs]
     params = [{**candidate, "epochs": count} for candidate in tried for count in counts]
-    table: dict[str, Any] = {f"param_{name}": _column([row[name] for row in params]) for name in params[0]}
+    table: dict[str, Any] = {}
+    for name in params[0]:
+        values = [row[name] for row in params]
+        numeric = all(isinstance(value, int | float) for value in values)
+        column = np.array(values, dtype=None if numeric else object)
+        table[f"param_{name}"] = np.ma.MaskedArray(column, mask=False)
     table["params"] = params
     splits = [found.splits for found in scores if found.splits is not None]
     for number in range(len(splits[0]) if splits else 0):
@@ -331,9 +310,3 @@ def cv_table(
     table["std_test_score"] = np.concatenate([found.deviation for found in scores])
     table["rank_test_score"] = rankdata(-table["mean_test_score"], method="min").astype(np.int32)
     return table
-
-
-def _column(values: list[Any]) -> Any:
-    """Numbers where all are; objects where one is something else, such as None."""
-    numeric = all(isinstance(value, int | float) for value in values)
-    return np.ma.MaskedArray(np.array(values, dtype=None if numeric else object), mask=False)
