@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike
 
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import significant
+from reshuffle.errors import ArgumentError
 from reshuffle.free import plot as laws
-from reshuffle.grid import select
+from reshuffle.grid.workers import required
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,10 +85,6 @@ def figure(width: float, height: float) -> "Figure":
     ----------
     width, height : float
         In inches.
-
-    Returns
-    -------
-    Figure
     """
     try:
         from matplotlib.figure import Figure
@@ -97,16 +94,12 @@ def figure(width: float, height: float) -> "Figure":
 
 
 def plain(ax: "Axes", xlabel: str, ylabel: str) -> "Axes":
-    """Label the axes and leave out what carries no information.
+    """Label the axes, leave out what carries no information, and return `ax`.
 
     Parameters
     ----------
     ax : Axes
     xlabel, ylabel : str
-
-    Returns
-    -------
-    Axes
     """
     ax.set_xlabel(xlabel)
     ax.set_ylabel(ylabel)
@@ -115,15 +108,11 @@ def plain(ax: "Axes", xlabel: str, ylabel: str) -> "Axes":
 
 
 def scale_values(ax: "Axes") -> "Axes":
-    """Make the values' axis logarithmic where the curves span more than 300 times, as those that diverge do.
+    """Make the values' axis logarithmic where curves span more than 300 times, as diverging ones do; return `ax`.
 
     Parameters
     ----------
     ax : Axes
-
-    Returns
-    -------
-    Axes
     """
     values = np.concatenate([np.asarray(line.get_ydata(), dtype=np.float64) for line in ax.get_lines()])
     known = values[np.isfinite(values)]
@@ -133,7 +122,7 @@ def scale_values(ax: "Axes") -> "Axes":
 
 
 def scheme_colour(scheme: str, batches: int) -> str:
-    """Return the colour of a scheme: its hue, the darker the more batches, and blue for one batch in any scheme.
+    """Return the colour of a scheme as #rrggbb: the darker the more batches, and blue for one batch in any scheme.
 
     Parameters
     ----------
@@ -141,11 +130,6 @@ def scheme_colour(scheme: str, batches: int) -> str:
         Its name on the command line, such as "reshuffling".
     batches : int
         Per epoch.
-
-    Returns
-    -------
-    str
-        A colour as #rrggbb.
 
     >>> [scheme_colour("reshuffling", batches) for batches in (1, 2, 4, 8)]
     ['#0072b2', '#dd7e33', '#954200', '#552600']
@@ -168,10 +152,6 @@ def scheme_label(scheme: str, batches: int) -> str:
         Its name on the command line, such as "reshuffling".
     batches : int
         Per epoch.
-
-    Returns
-    -------
-    str
 
     >>> scheme_label("reshuffling", 1), scheme_label("reshuffling", 4), scheme_label("cyclic", 4)
     ('full batch', '4 batches', '4 batches, cyclic')
@@ -473,6 +453,94 @@ def plan_map(plan: "Plan", *, at_chosen_epoch: bool = False, ax: "Axes | None" =
     return plain(ax, "step, in safe steps", "batch size")
 
 
+def _part(answer: Any, dims: tuple[str, ...], chosen: dict[str, Any]) -> "DataArray":
+    """The answer along some dimensions, at the nearest chosen value of others.
+
+    Along epochs that are neither given nor chosen the least is taken: every point stops when it is best.
+    """
+    if not isinstance(answer, required("xarray", "sweep").DataArray):
+        raise TypeError(
+            f'answer must be a variable of a sweep, such as found["risk"], but it is a {type(answer).__name__}.'
+        )
+    for name in (*dims, *chosen):
+        if name not in answer.dims:
+            allowed = f"have the dimension {name!r}"
+            raise ArgumentError("answer", allowed, f"it has {', '.join(map(str, answer.dims))}")
+    for name, value in chosen.items():
+        is_number = answer[name].dtype.kind in "iuf"
+        answer = answer.sel({name: value}, method="nearest" if is_number else None)
+    if "epochs" in answer.dims and "epochs" not in dims:
+        answer = answer.min("epochs")
+    answer = answer.squeeze([name for name in answer.dims if name not in dims and answer.sizes[name] == 1])
+    left = [str(name) for name in answer.dims if name not in dims]
+    if left:
+        raise ValueError(
+            f"answer has the dimensions {', '.join(left)} too; choose a value, such as {left[0]}=..."
+        )
+    made: DataArray = answer.transpose(*dims)
+    return made
+
+
+def _is_numeric(values: Any) -> bool:
+    """True if points are placed by their values: finite numbers in ascending or descending order."""
+    points = np.asarray(values)
+    if points.dtype.kind not in "iuf" or not np.isfinite(points).all():
+        return False
+    return bool((np.diff(points) > 0).all() or (np.diff(points) < 0).all())
+
+
+def _is_geometric(values: Any) -> bool:
+    """True if points are more evenly spread in their logarithm."""
+    points = np.asarray(values)
+    if points.dtype.kind not in "iuf" or len(points) < 3 or not (points > 0).all() or np.isinf(points).any():
+        return False
+    linear, logarithmic = np.abs(np.diff(points)), np.abs(np.diff(np.log(points)))
+    return bool(linear.max() / linear.min() > logarithmic.max() / logarithmic.min())
+
+
+def _edges(values: Any) -> FloatArray:
+    """Borders between points and beyond the outer ones (k + 1,); those of words and of infinity are their numbers.
+
+    >>> _edges([1, 2, 4, 8]).round(3)
+    array([ 0.707,  1.414,  2.828,  5.657, 11.314])
+    """
+    points = np.asarray(values)
+    if not _is_numeric(points):
+        return np.arange(len(points) + 1, dtype=np.float64) - 0.5
+    along = np.log(points) if _is_geometric(points) else points.astype(np.float64)
+    middle = (along[1:] + along[:-1]) / 2
+    if not len(middle):
+        return np.array([along[0] - 0.5, along[0] + 0.5])
+    ends = np.array([2 * along[0] - middle[0], *middle, 2 * along[-1] - middle[-1]])
+    return np.asarray(np.exp(ends) if _is_geometric(points) else ends, dtype=np.float64)
+
+
+def _places(values: Any) -> list[float]:
+    """The positions of points on an axis."""
+    points = np.asarray(values)
+    return points.astype(float).tolist() if _is_numeric(points) else [float(k) for k in range(len(points))]
+
+
+def _worth_showing(values: FloatArray, times: float) -> tuple[float, float]:
+    """The least and the most that a picture shows, at most so many times the median."""
+    known = values[np.isfinite(values)]
+    if not known.size:
+        return 0.0, 0.0
+    least, most = float(known.min()), float(known.max())
+    return least, min(most, times * float(np.median(known))) if least > 0 else most
+
+
+def _labels(points: "DataArray") -> list[str]:
+    """The values of a dimension in words."""
+    return [significant(value, 4) if isinstance(value, float) else str(value) for value in points.values]
+
+
+def _words(array: "DataArray") -> str:
+    """The label of an array, with its unit if it has one."""
+    name, unit = array.attrs.get("long_name", array.name), array.attrs.get("units", "")
+    return f"{name}, {unit}" if unit not in ("", "1", name) else str(name)
+
+
 @_with_ax
 def heat_map(answer: "DataArray", x: str, y: str, *, ax: "Axes | None" = None, **chosen: Any) -> "Axes":
     """Draw an answer of `sweep` over two dimensions; a star marks the least, and what diverges is hatched.
@@ -493,19 +561,19 @@ def heat_map(answer: "DataArray", x: str, y: str, *, ax: "Axes | None" = None, *
     >>> heat_map(found["risk"], "alpha", "batches", ax=rs.plotting.figure(5, 4).add_subplot()).get_ylabel()
     'number of batches'
     """
-    shown, ax = select.part(answer, (y, x), chosen), axes(ax)
+    shown, ax = _part(answer, (y, x), chosen), axes(ax)
     values = np.asarray(shown, dtype=np.float64)
-    across, along = select.edges(shown[x]), select.edges(shown[y])
+    across, along = _edges(shown[x]), _edges(shown[y])
     masked = np.ma.masked_invalid(values)
-    least, most = select.worth_showing(values, _TIMES_THE_MIDDLE)
+    least, most = _worth_showing(values, _TIMES_THE_MIDDLE)
     scale = "log" if 0 < _SPANS * least < most else "linear"
     mesh = ax.pcolormesh(across, along, np.clip(masked, None, most), cmap="cividis_r", norm=scale)
     if np.isfinite(values).any():
         at_best = "" if "epochs" in chosen or "epochs" not in answer.dims else "\nat the best epoch of each"
         more = "max" if (masked > most).any() else "neither"
-        ax.figure.colorbar(mesh, ax=ax, label=select.words(answer) + at_best, extend=more)
+        ax.figure.colorbar(mesh, ax=ax, label=_words(answer) + at_best, extend=more)
         row, column = np.unravel_index(int(np.argmin(masked.filled(np.inf))), values.shape)
-        place = select.middle(shown[x], int(column)), select.middle(shown[y], int(row))
+        place = _places(shown[x])[column], _places(shown[y])[row]
         ax.plot(*place, "*", markersize=13, color="white", markeredgecolor="black", label="least")
     unknown = ((np.isinf(values), "///", "diverges"), (np.isnan(values), "...", "no answer"))
     for missing, hatch, word in unknown:
@@ -524,13 +592,12 @@ def _spread_axis(ax: "Axes", axis: str, points: "DataArray") -> None:
     set_scale, set_ticks, set_label = (
         getattr(ax, f"set_{axis}{what}") for what in ("scale", "ticks", "label")
     )
-    if select.is_geometric(points):
+    if _is_geometric(points):
         set_scale("log")
-    if len(points) <= _FEW_TICKS or not select.is_numeric(points):
-        where = [select.middle(points, number) for number in range(len(points))]
-        set_ticks(where, [select.label(value) for value in points.values])
+    if len(points) <= _FEW_TICKS or not _is_numeric(points):
+        set_ticks(_places(points), _labels(points))
         set_ticks([], minor=True)
-    set_label(select.words(points))
+    set_label(_words(points))
 
 
 @_with_ax
@@ -557,11 +624,10 @@ def sweep_curves(
     >>> [line.get_label() for line in ax.get_lines()]
     ['1', '2', '4']
     """
-    shown, ax = select.part(answer, (x,) if by is None else (by, x), chosen), axes(ax)
+    shown, ax = _part(answer, (x,) if by is None else (by, x), chosen), axes(ax)
     lines = np.atleast_2d(np.asarray(shown, dtype=np.float64))
-    _, most = select.worth_showing(lines, _FAR)
-    labels = [""] if by is None else [select.label(value) for value in shown[by].values]
-    points = shown[x].values if select.is_numeric(shown[x]) else np.arange(shown.sizes[x])
+    _, most = _worth_showing(lines, _FAR)
+    labels, points = [""] if by is None else _labels(shown[by]), _places(shown[x])
     named = np.linspace(0, len(labels) - 1, min(len(labels), len(COLOURS))).round()
     shades: tuple[Any, ...] = COLOURS
     if len(labels) > len(COLOURS):
@@ -575,7 +641,7 @@ def sweep_curves(
         name = name if number in named else f"_{name}"
         ax.plot(points, np.where(seen, values, np.nan), color=shades[number], linewidth=1.6, label=name)
     _spread_axis(ax, "x", shown[x])
-    plain(scale_values(ax), select.words(shown[x]), select.words(answer))
+    plain(scale_values(ax), _words(shown[x]), _words(answer))
     if by is not None:
-        ax.legend(title=select.words(shown[by]), frameon=False, fontsize=8, title_fontsize=8)
+        ax.legend(title=_words(shown[by]), frameon=False, fontsize=8, title_fontsize=8)
     return ax

@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import xarray
 from matplotlib.colors import LogNorm
 
 import reshuffle as rs
 from reshuffle import plotting
-from reshuffle.grid import select
 from tests.looped import for_all
 
 PROBLEM = rs.gaussian(12, 6, noise=0.5, seed=0)
@@ -101,8 +101,9 @@ def test_what_cannot_be_drawn(draw, error, words):
 
 def test_borders_lie_between_points():
     for points in ([1, 2, 4, 8], [0.1, 0.2, 0.3], [5.0], [3.0, 2.0, 1.0], ["a", "b"], [1.0, math.inf]):
-        borders = select.edges(points)
-        middles = [select.middle(points, number) for number in range(len(points))]
+        answer = xarray.DataArray(np.ones((1, len(points))), {"y": [1.0], "x": points}, ("y", "x"))
+        ax = plotting.heat_map(answer, "x", "y", ax=axes())
+        borders, middles = ax.collections[0].get_coordinates()[0, :, 0], ax.get_xticks()
         assert all(
             min(pair) < middle < max(pair) for pair, middle in zip(pairwise(borders), middles, strict=True)
         )

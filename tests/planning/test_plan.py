@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle.planning.loo_grid import RowSpectrum, SpreadEstimate
+from reshuffle.planning.loo_grid import RowSpectrum
 from tests.looped import for_all
 
 RNG = np.random.default_rng(4)
@@ -119,7 +119,7 @@ def test_the_estimate_of_the_spread_is_about_right(scheme, tolerance):
     problem = rs.LeastSquares(data.X, data.y)
     run, when = rs.descend(problem, scheme, 0.1), np.array([1.0, 3.0, 20.0])
     exact = 2 * (run.excess_training_loss(when, of_run=True) - run.excess_training_loss(when))
-    found = SpreadEstimate(RowSpectrum.of(problem)).along(scheme, np.array([0.1]), when)[0]
+    found = RowSpectrum.of(problem).spreads(scheme, np.array([0.1]), when)[0]
     np.testing.assert_allclose(found, exact, rtol=tolerance)
 
 
@@ -129,7 +129,7 @@ def test_the_estimate_of_the_spread_where_its_assumptions_hold(kind):
     rng, step, size = np.random.default_rng(0), 0.04, 16
     x, noise = rng.choice([-1.0, 1.0], 400), rng.standard_normal(400)
     y = noise - x * (x @ noise) / 400
-    found = SpreadEstimate(RowSpectrum.of(rs.LeastSquares(x[:, np.newaxis], y))).along(
+    found = RowSpectrum.of(rs.LeastSquares(x[:, np.newaxis], y)).spreads(
         kind(batch_size=size), np.array([step]), np.array([1.0, 2.0, 30.0])
     )[0]
     left = (1 - step) ** np.arange(25)

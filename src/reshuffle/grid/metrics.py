@@ -103,11 +103,6 @@ class Quantity:
     dims: tuple[str, ...] = _EPOCHS  # its axes: "epochs", "parameter"
     per_output: bool = True  # True if it has one more axis where y has several outputs
 
-    @property
-    def has_error(self) -> bool:
-        """True if it comes with an error."""
-        return bool(self.error)
-
     def axes(self, problem: LeastSquares) -> tuple[str, ...]:
         """The names of its axes."""
         return (*self.dims, *(("output",) if self.per_output and problem.outputs is not None else ()))
@@ -143,11 +138,6 @@ class Metric:
     def label(self) -> str:
         """The label of its first quantity."""
         return self.quantities[0].label
-
-    @property
-    def unit(self) -> str:
-        """The unit of its first quantity."""
-        return self.quantities[0].unit
 
     @property
     def needs_epochs(self) -> bool:
@@ -194,13 +184,16 @@ def answers_of(
 
 
 def _answers(metric: Metric, run: Run, epochs: FloatArray, operations: float) -> dict[str, Answer]:
-    growth = _growth(run) if metric.depends_on_step else None
+    growth, words = _growth(run) if metric.depends_on_step else None, ""
+    if growth is not None:
+        fold = f"{significant(growth.value, 2)}-fold"
+        words = f"diverges: the mean iterate grows about {fold} per epoch; try a smaller step"
     if not metric.needs_epochs:
         if growth is None:
             return _asked(metric, run, epochs, operations)
         if metric.diverged is not None:
             found = metric.diverged(growth.value, growth.most - growth.value)
-            return _filled(metric, run, epochs.shape, growth.error_kind, found, _diverges(growth.value))
+            return _filled(metric, run, epochs.shape, growth.error_kind, found, words)
         # The best epoch of such a run is an early one.
         reached = bool(run.has_diverged(np.ones(())))
         return _asked(metric, _at_start(run) if reached else run.relaxed, epochs, operations)
@@ -214,11 +207,8 @@ def _answers(metric: Metric, run: Run, epochs: FloatArray, operations: float) ->
     ):
         if chosen.any():
             parts.append((chosen, _asked(metric, asked(run), epochs[chosen], operations)))
-    if growth is not None and hopeless.any():
-        infinite = {
-            each.name: (math.inf, math.inf) if each.has_error else math.inf for each in metric.quantities
-        }
-        words = _diverges(growth.value)
+    if hopeless.any():
+        infinite = {each.name: (math.inf, math.inf) if each.error else math.inf for each in metric.quantities}
         parts.append((hopeless, _filled(metric, run, (int(hopeless.sum()),), "estimate", infinite, words)))
     if not parts:
         return _refused(metric, run, epochs.shape, ValueError(f"epochs must be given for {metric.name}."))
@@ -245,10 +235,6 @@ def _growth(run: Run) -> Rate | None:
         rate = (last / first) ** (1 / _WATCHED) if np.isfinite(last) else math.inf
         run.divergence = Rate(rate, 1.0, math.inf, "estimate")
     return run.divergence
-
-
-def _diverges(rate: float) -> str:
-    return f"diverges: the mean iterate grows about {significant(rate, 2)}-fold per epoch; try a smaller step"
 
 
 def _at_start(run: Run) -> Run:
@@ -291,13 +277,10 @@ def _filled(
     """Answers with arrays of the shapes that the quantities have."""
     answers = {}
     for each in metric.quantities:
-        pair = found[each.name] if isinstance(found[each.name], tuple) else (found[each.name], 0.0)
-        shapes = (each.shape(run.problem, epochs, of_error=of_error) for of_error in (False, True))
-        value, error = (
-            np.array(np.broadcast_to(np.asarray(part, dtype=np.float64), shape))
-            for part, shape in zip(pair, shapes, strict=True)
-        )
-        answers[each.name] = Answer(value, error, kind, words, **others)
+        value, error = found[each.name] if isinstance(found[each.name], tuple) else (found[each.name], 0.0)
+        full = np.full(each.shape(run.problem, epochs), value, dtype=np.float64)
+        off = np.full(each.shape(run.problem, epochs, of_error=True), error, dtype=np.float64)
+        answers[each.name] = Answer(full, off, kind, words, **others)
     return answers
 
 
@@ -309,12 +292,11 @@ def _joined(
     error = np.zeros(quantity.shape(problem, epochs.shape, of_error=True))
     for chosen, part in parts:
         value[chosen], error[chosen] = part.value, part.error
-    kinds = [part.error_kind for _, part in parts if part.error_kind != "exact"]
+    kind: ErrorKind = next((part.error_kind for _, part in parts if part.error_kind != "exact"), "exact")
     reasons = dict.fromkeys(part.reason for _, part in parts if part.reason)
-    refusals = [part.refusal for _, part in parts if part.refusal is not None]
-    kind: ErrorKind = kinds[0] if kinds else "exact"
+    refusal = next((part.refusal for _, part in parts if part.refusal is not None), None)
     warnings = tuple(warning for _, part in parts for warning in part.warnings)
-    return Answer(value, error, kind, "; ".join(reasons), refusals[0] if refusals else None, warnings)
+    return Answer(value, error, kind, "; ".join(reasons), refusal, warnings)
 
 
 # ---------------------------------------------------------------------------------------------------- the table
@@ -378,10 +360,8 @@ def _threshold(name: str, mean_square: bool, label: str) -> Metric:
         )  # fmt: skip
         return SimpleNamespace(value=float(found), error=found.error, error_kind=found.error_kind)
 
-    part = (name, label, "value", "error", _STEP)
-    return _metric(
-        name, part, ask=asked, dims=(), per_output=False, uses_mean_map=False, depends_on_step=False
-    )
+    others: Any = {"dims": (), "per_output": False, "uses_mean_map": False, "depends_on_step": False}
+    return _metric(name, (name, label, "value", "error", _STEP), ask=asked, **others)
 
 
 def _method(name: str, label: str, error: str = "", unit: str = _SQUARE, **others: Any) -> Metric:
@@ -490,18 +470,20 @@ def held_out_loss(problem: LeastSquares) -> Metric:
     largest = float(np.linalg.norm(problem.X, 2)) if problem.X.size else 0.0
 
     def asked(run: Run, epochs: FloatArray) -> Any:
-        losses = []
-        for start in range(0, len(epochs), _AT_ONCE):
-            iterates = run.iterate(epochs[start : start + _AT_ONCE])
-            with np.errstate(over="ignore", invalid="ignore"):
-                losses.append(np.square(iterates @ problem.X.T - problem.y).mean(axis=-1) / 2)
-        loss = np.concatenate(losses)
-        loss = np.where(np.isfinite(loss), loss, np.inf)
+        parts = np.split(epochs, range(_AT_ONCE, len(epochs), _AT_ONCE))
+        loss = np.concatenate([_loss(problem, run.iterate(part)) for part in parts])
         error = error_of_loss(problem.n, loss, largest * run.iterate_error(epochs))
         return SimpleNamespace(value=loss, error=error, error_kind=run.error_kind)
 
     part = ("held_out_loss", "held-out loss of the mean iterate", "value", "error")
     return _metric("held_out_loss", part, ask=asked)
+
+
+def _loss(problem: LeastSquares, iterates: FloatArray) -> FloatArray:
+    """The loss |y - X b|^2 / (2n) of each b (..., p); inf where it leaves the range of numbers."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        loss = np.square(iterates @ problem.X.T - problem.y).mean(axis=-1) / 2
+    return np.where(np.isfinite(loss), loss, np.inf)
 
 
 def error_of_loss(n: int, loss: ArrayLike, shift: ArrayLike) -> FloatArray:
@@ -531,11 +513,9 @@ def simulated(runs: int, seed: int = 0, *, knows_truth: bool) -> Metric:
                 expected_error=2 * other.standard_error, error_kind="estimate",
             )  # fmt: skip
         with np.errstate(over="ignore", invalid="ignore"):
-            loss = np.square(found.iterate.mean @ problem.X.T - problem.y).mean(axis=-1) / 2
             shift = 2 * found.iterate.standard_error @ np.linalg.norm(problem.X, axis=0)
-        loss = np.where(np.isfinite(loss), loss, np.inf)
-        error = error_of_loss(problem.n, loss, shift)
-        return SimpleNamespace(value=loss, error=error, error_kind="estimate")
+        loss = _loss(problem, found.iterate.mean)
+        return SimpleNamespace(value=loss, error=error_of_loss(problem.n, loss, shift), error_kind="estimate")
 
     parts = [
         ("simulated_risk", "simulated risk of the mean iterate", "risk", "risk_error"),
@@ -559,7 +539,6 @@ def checked(metrics: Any, problems: Sequence[LeastSquares]) -> list[Metric]:
         if names.count(name) > 1:
             allowed = "name a metric once"
             raise ArgumentError("metrics", allowed, f"{name!r} is there {names.count(name)} times")
-        if METRICS[name].needs_truth:
-            for problem in problems:
-                problem.require_truth(f"metrics={name!r}")
+        for problem in problems if METRICS[name].needs_truth else ():
+            problem.require_truth(f"metrics={name!r}")
     return [METRICS[name] for name in names]

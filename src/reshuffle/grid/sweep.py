@@ -140,8 +140,9 @@ def sweep(
         "nesterov": nesterov, "penalty": penalty, "unpenalized": unpenalized, "average": average, "start": start,
         "method": method, "rtol": rtol, "budget": budget,
     }  # fmt: skip
-    given = {**fixed, "scheme": None if isinstance(over, Mapping) and "scheme" in over else scheme}
-    values = dimensions(over, given)
+    # A scheme is there by default.
+    in_grid = isinstance(over, Mapping) and "scheme" in over
+    values = dimensions(over, {**fixed, "scheme": None} if in_grid else fixed)
     problems = _problems(problem, y, values.get("seed"))
     when = np.atleast_1d(_arrays.epochs(epochs))
     if when.ndim != 1 or not when.size or len(np.unique(when)) < len(when):
@@ -278,10 +279,11 @@ def dimensions(over: Any, fixed: Mapping[str, Any]) -> dict[str, list[Any]]:
         one, times = Counter(labels).most_common(1)[0]
         if times > 1:
             raise ArgumentError(f"over[{name!r}]", "hold each value once", f"{one} is there {times} times")
+    given = {*values, *(name for name, value in fixed.items() if value is not None)}
     for one, other in (("step", "alpha"), ("batches", "batch_size")):
-        if all(name in values or fixed.get(name) is not None for name in (one, other)):
+        if {one, other} <= given:
             raise TypeError(f"at most one of {one} and {other} must be given, but both are.")
-    if not any(name in values or fixed.get(name) is not None for name in ("step", "alpha")):
+    if not {"step", "alpha"} & given:
         raise TypeError("exactly one of step and alpha must be given, in over or outside of it, but none is.")
     return values
 
@@ -306,12 +308,9 @@ def grid_points(
         number = values["seed"].index(at["seed"]) if "seed" in values else 0
         scheme = _made(_scheme("scheme", settings["scheme"]), settings)
         scheme.partition(problems[number].n)
-        arguments = {
-            name: value
-            for name, value in settings.items()
-            if name not in _NOT_OF_DESCENT and value is not None
-        }
-        found.append(Point(number, scheme, arguments))
+        known = {name: value for name, value in settings.items() if value is not None}
+        recipe = {name: value for name, value in known.items() if name not in _NOT_OF_DESCENT}
+        found.append(Point(number, scheme, recipe))
     return found
 
 
@@ -348,13 +347,11 @@ def _problems(problem: Any, y: Any, seeds: Sequence[int] | None) -> list[LeastSq
         if len(shapes) > 1:
             raise ValueError("problem must make problems with as many columns and outputs for every seed.")
         return made
-    if y is not None:
-        return [LeastSquares(problem, y)]
-    if callable(problem):
+    if y is None and callable(problem):
         raise TypeError(
             'problem must be a LeastSquares, or over must have the "seed" that this function takes.'
         )
-    return [checked_problem(problem)]
+    return [checked_problem(problem) if y is None else LeastSquares(problem, y)]
 
 
 # ---------------------------------------------------------------------------------------------- their answers
@@ -410,10 +407,8 @@ def _families(
         if not (shares and run.scheme.is_symmetric and run.recipe.is_plain):
             families[number] = [number]
             continue
-        rest = [
-            (name, repr(point.recipe[name])) for name in sorted(point.recipe) if name not in ("step", "alpha")
-        ]
-        families.setdefault((point.problem, point.scheme, tuple(rest)), []).append(number)
+        rest = {name: value for name, value in sorted(point.recipe.items()) if name not in ("step", "alpha")}
+        families.setdefault((point.problem, point.scheme, repr(rest)), []).append(number)
     return list(families.values())
 
 
@@ -423,13 +418,11 @@ def _of_family(
     """Numbers and answers of points that differ in the step alone, from mean maps at a few steps."""
     runs = {number: point.run(problem) for number, point, _ in items}
     names = {number: wanted for number, _, wanted in items}
-    if len(items) > 1:
-        one = next(iter(runs.values()))
-        steps = {number: run.recipe.at(0).step for number, run in runs.items()}
-        for step, shared in one.at_steps(list(steps.values())):
-            for number in [number for number in runs if steps[number] == step]:
-                del runs[number]
-                yield number, answers_of(shared, names[number], when)
+    steps = {number: run.recipe.at(0).step for number, run in runs.items()} if len(items) > 1 else {}
+    for step, shared in next(iter(runs.values())).at_steps(list(steps.values())) if steps else ():
+        for number in [number for number in runs if steps[number] == step]:
+            del runs[number]
+            yield number, answers_of(shared, names[number], when)
     for number, run in runs.items():
         yield number, answers_of(run, names[number], when)
 
@@ -445,9 +438,7 @@ def _dataset(
     """The answers at all points, in the order of the grid, as labelled arrays."""
     grid, data = tuple(map(len, values.values())), {}
 
-    def add(
-        name: str, axes: Sequence[str], shape: tuple[int, ...], entries: Any, text: str, unit: str
-    ) -> None:
+    def add(name: str, axes: Any, shape: tuple[int, ...], entries: Any, text: str, unit: str) -> None:
         arrays = np.array([np.broadcast_to(entry, shape) for entry in entries])
         notes = {"long_name": text, "units": unit}
         data[name] = ((*values, *axes), arrays.reshape(*grid, *shape), notes)
@@ -456,7 +447,7 @@ def _dataset(
         answers, axes = [point[each.name] for point in found], each.axes(problem)
         shape = each.shape(problem, epochs.shape)
         add(each.name, axes, shape, [answer.value for answer in answers], each.label, each.unit)
-        if each.has_error:
+        if each.error:
             axes = tuple(name for name in axes if name != "parameter")
             shape = each.shape(problem, epochs.shape, of_error=True)
             errors = [answer.error for answer in answers]
@@ -477,7 +468,7 @@ def _dataset(
     along |= {"parameter": range(problem.p), "output": range(problem.outputs or 0)}
     used = {name for axes, *_ in data.values() for name in axes}
     coordinates = {}
-    for name in (name for name in along if name in used):
+    for name in filter(used.__contains__, along):
         long_name, units = labels.get(name, (name, ""))
         coordinates[name] = (name, np.asarray(along[name]), {"long_name": long_name, "units": units})
     made: Dataset = workers.required("xarray", "sweep").Dataset(data, coordinates, attributes)

@@ -3,12 +3,14 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 from reshuffle import _arrays
 from reshuffle._linalg import one_thread
 from reshuffle.errors import ArgumentError
 
+Function = Callable[..., Iterator[Any]]
 Part = tuple[int, list[Any]]
 """The number of a data set, and what is to be computed with it."""
 _ROUNDS = 16
@@ -22,9 +24,7 @@ class Here:
     """Exceptions that tell that shared data are lost, so that the work must begin anew."""
     workers = 1
 
-    def compute(
-        self, function: Callable[..., Iterator[Any]], data: Sequence[Any], parts: Sequence[Part]
-    ) -> Iterator[Any]:
+    def compute(self, function: Function, data: Sequence[Any], parts: Sequence[Part]) -> Iterator[Any]:
         """Everything that function(data[number], items) yields for every part (number, items), as it is ready."""
         for number, items in parts:
             yield from function(data[number], items)
@@ -36,9 +36,7 @@ class Processes(Here):
     def __init__(self, jobs: int):
         self.workers, self._joblib = jobs, required("joblib", "sweep")
 
-    def compute(
-        self, function: Callable[..., Iterator[Any]], data: Sequence[Any], parts: Sequence[Part]
-    ) -> Iterator[Any]:
+    def compute(self, function: Function, data: Sequence[Any], parts: Sequence[Part]) -> Iterator[Any]:
         """Compute parts in any order; joblib puts large arrays where all processes can read them."""
         threads = max(1, (os.cpu_count() or 1) // self.workers)
         with self._joblib.parallel_config("loky", n_jobs=self.workers, inner_max_num_threads=threads):
@@ -64,9 +62,7 @@ class DaskWorkers(Here):
         self._client, self.workers = client, max(1, len(client.nthreads()))
         self.losses = (self._distributed.CancelledError, self._distributed.client.FutureCancelledError)
 
-    def compute(
-        self, function: Callable[..., Iterator[Any]], data: Sequence[Any], parts: Sequence[Part]
-    ) -> Iterator[Any]:
+    def compute(self, function: Function, data: Sequence[Any], parts: Sequence[Part]) -> Iterator[Any]:
         """Compute parts in any order; tasks that nobody waits for any more are cancelled."""
         client = self._client
         used = {number: client.scatter(data[number], broadcast=True, hash=False) for number, _ in parts}
@@ -88,11 +84,11 @@ class DaskWorkers(Here):
                     client.cancel(list(pending), force=True)
 
 
-def _listed(function: Callable[..., Iterator[Any]], data: Any, items: list[Any]) -> list[Any]:
+def _listed(function: Function, data: Any, items: list[Any]) -> list[Any]:
     return list(function(data, items))
 
 
-def _on_one_thread(function: Callable[..., Iterator[Any]], data: Any, items: list[Any]) -> list[Any]:
+def _on_one_thread(function: Function, data: Any, items: list[Any]) -> list[Any]:
     # Dask counts a task as one busy thread of its worker.
     with one_thread():
         return list(function(data, items))
@@ -122,23 +118,22 @@ def split(families: Sequence[Part], workers: int) -> list[Part]:
     [(0, [1, 2]), (0, [3]), (1, [4])]
     """
     alone: dict[int, list[Any]] = {}
-    parts = []
+    gathered = []
     for number, items in families:
         if len(items) == 1:
             alone.setdefault(number, []).extend(items)
-            continue
-        size = -(-len(items) // workers)
-        parts += [(number, items[start : start + size]) for start in range(0, len(items), size)]
-    for number, items in alone.items():
-        size = -(-len(items) // (_ROUNDS * workers))
+        else:
+            gathered.append((number, items, workers))
+    gathered += [(number, items, _ROUNDS * workers) for number, items in alone.items()]
+    parts = []
+    for number, items, count in gathered:
+        size = -(-len(items) // count)
         parts += [(number, items[start : start + size]) for start in range(0, len(items), size)]
     return parts
 
 
 def required(module: str, extra: str) -> Any:
     """Import an optional library, or say how to install it."""
-    from importlib import import_module
-
     try:
         return import_module(module)
     except ModuleNotFoundError:

@@ -21,9 +21,6 @@ from reshuffle.schemes import FullBatch, base
 from reshuffle.schemes.base import Scheme
 
 _FULL = "full batch"
-_NOT_COMPUTED = Answer(np.asarray(np.nan))
-
-
 _COLUMNS = {
     "mean": "mean iterate",
     "spread": "spread",
@@ -37,37 +34,17 @@ _COLUMNS = {
 
 @dataclass(frozen=True, eq=False)
 class SchemeRow:
-    """The answers of one way of shuffling.
-
-    Attributes
-    ----------
-    name : str
-    scheme : Scheme
-    steps : int
-        Visits per epoch.
-    mean : Answer
-        The risk of the mean iterate, or its training loss where the truth is not known, of the shape of `epochs`.
-    spread : Answer
-        What the random orders add to it in a single run.
-    total : Answer
-        Of a single run: mean + spread.
-    distance : Answer
-        Of the limit of the mean iterate from the least-squares solution next to the start.
-    critical_alpha : Answer
-        The step up to which the mean iterate converges, times the visits per epoch.
-    mean_square_alpha : Answer
-        The same for single runs, in the mean square.
-    """
+    """The answers of one way of shuffling."""
 
     name: str
     scheme: Scheme
-    steps: int
-    mean: Answer
-    spread: Answer
-    total: Answer
-    distance: Answer
-    critical_alpha: Answer
-    mean_square_alpha: Answer
+    steps: int  # visits per epoch
+    mean: Answer  # risk of the mean iterate, or its training loss where the truth is not known, after each epoch
+    spread: Answer  # what the random orders add to it in a single run
+    total: Answer  # of a single run: mean + spread
+    distance: Answer  # of the limit of the mean iterate from the least-squares solution next to the start
+    critical_alpha: Answer  # the step up to which the mean iterate converges, times the visits per epoch
+    mean_square_alpha: Answer  # the same for single runs, in the mean square
 
     @property
     def answers(self) -> dict[str, Answer]:
@@ -75,10 +52,8 @@ class SchemeRow:
         return {name: getattr(self, name) for name in _COLUMNS}
 
     def __repr__(self) -> str:
-        unknown = [name for name, answer in self.answers.items() if not answer.is_known]
-        return f"SchemeRow({self.name!r}, {self.scheme}" + (
-            f", without {', '.join(unknown)})" if unknown else ")"
-        )
+        unknown = ", ".join(name for name, answer in self.answers.items() if not answer.is_known)
+        return f"SchemeRow({self.name!r}, {self.scheme}{f', without {unknown}' if unknown else ''})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,24 +118,30 @@ class SchemeComparison(Displayed):
         answers = {name: [row.answers[name] for row in self.rows] for name in _COLUMNS}
         shown = [name for name, each in answers.items() if any(one.is_known or one.reason for one in each)]
         header = ["scheme", "steps", *(_COLUMNS[name] for name in shown), "price"]
+        # Prices in per cent of the total of the full batch, unless that diverges.
+        prices = self.prices.reshape(len(self.rows), -1)[:, place]
+        base = float(np.ravel(self.full_batch.total.value)[place])
+        is_base = np.isfinite(base) and base > 0 and not np.isinf(self.full_batch.distance.value)
         notes: dict[str, int] = {}
         lines = []
-        for row, price in zip(self.rows, self._shares(place), strict=True):
+        for row, price in zip(self.rows, prices, strict=True):
             cells = [_cell(name, row.answers[name], place, notes) for name in shown]
-            lines.append([row.name, str(row.steps), *cells, price])
-        below = [f"[{number}] {reason}" for reason, number in notes.items()]
-        return header, lines, below
+            is_priced = is_base and row is not self.full_batch and np.isfinite(price)
+            lines.append(
+                [row.name, str(row.steps), *cells, f"{100 * price / base:+.3g}%" if is_priced else ""]
+            )
+        return header, lines, [f"[{number}] {reason}" for reason, number in notes.items()]
 
     def _columns(self) -> dict[str, Any]:
         """A row for each scheme and epoch."""
-        epochs = np.ravel(self.epochs)
+        count = self.epochs.size
         columns: dict[str, Any] = {
-            "scheme": np.repeat([row.name for row in self.rows], len(epochs)),
-            "steps": np.repeat([row.steps for row in self.rows], len(epochs)),
-            "epochs": np.tile(epochs, len(self.rows)),
+            name: np.repeat([getattr(row, own) for row in self.rows], count)
+            for name, own in (("scheme", "name"), ("steps", "steps"))
         }
+        columns["epochs"] = np.tile(np.ravel(self.epochs), len(self.rows))
         for name in _COLUMNS:
-            values = [np.broadcast_to(row.answers[name].value.ravel(), epochs.shape) for row in self.rows]
+            values = [np.broadcast_to(row.answers[name].value.ravel(), count) for row in self.rows]
             columns[name] = np.concatenate(values)
         return {**columns, "price": self.prices.ravel()}
 
@@ -182,14 +163,6 @@ class SchemeComparison(Displayed):
         if not len(places):
             raise ArgumentError("epoch", f"be one of {flat.tolist()}, those compared", f"it is {epoch!r}")
         return int(places[0])
-
-    def _shares(self, place: int) -> list[str]:
-        """Prices in per cent of the total of the full batch, unless that diverges."""
-        prices = self.prices.reshape(len(self.rows), -1)[:, place]
-        base = float(np.ravel(self.full_batch.total.value)[place])
-        if not (np.isfinite(base) and base > 0) or bool(np.isinf(self.full_batch.distance.value)):
-            return [""] * len(self.rows)
-        return ["", *(f"{100 * price / base:+.3g}%" if np.isfinite(price) else "" for price in prices[1:])]
 
     def __repr__(self) -> str:
         return self.table()
@@ -270,8 +243,9 @@ def compare_schemes(
     visits = {name: base.fitted(problem, scheme)[1].steps(problem.n) for name, scheme in named.items()}
     when, wants_thresholds = _arrays.epochs(epochs), _arrays.flag("thresholds", thresholds)
     if not when.size:
-        allowed = "hold at least one epoch after which schemes are compared"
-        raise ArgumentError("epochs", allowed, "it is empty")
+        raise ArgumentError(
+            "epochs", "hold at least one epoch after which schemes are compared", "it is empty"
+        )
     descent = partial(
         descend, problem,
         start=start, penalty=penalty, momentum=momentum, rtol=rtol, budget=budget, seed=seed,
@@ -285,47 +259,37 @@ def compare_schemes(
     for run in runs.values():
         run.recipe.epochs(when)
     knows_truth = problem.beta_star is not None and problem.noise is not None
-    metrics = ["risk", "expected_risk"] if knows_truth else ["training_loss", "expected_training_loss"]
-    metrics += [
-        "limit_distance",
-        *(["critical_step", "mean_square_critical_step"] if wants_thresholds else []),
-    ]
-    found = evaluate(list(runs.values()), metrics, when)
-    mean, total = metrics[:2]
+    mean = "risk" if knows_truth else "training_loss"
+    metrics = [mean, f"expected_{mean}", "limit_distance"]
+    thresholds_of = ["critical_step", "mean_square_critical_step"]
+    found = evaluate(list(runs.values()), metrics + thresholds_of * wants_thresholds, when)
     rows = []
     for (name, run), answers in zip(runs.items(), found, strict=True):
         visited = run.scheme.steps(problem.n)
         # Those that were not computed are nan, without a reason.
-        steps = [
-            answers.get(metric, _NOT_COMPUTED) for metric in ("critical_step", "mean_square_critical_step")
-        ]
+        steps = [answers.get(metric, Answer(np.asarray(np.nan))) for metric in thresholds_of]
         alphas = [
             replace(each, value=np.asarray(visited * each.value), error=np.asarray(visited * each.error))
             for each in steps
         ]
-        spread, distance = answers[f"{total}_spread"], answers["limit_distance"]
-        rows.append(
-            SchemeRow(name, run.scheme, visited, answers[mean], spread, answers[total], distance, *alphas)
-        )
-    return SchemeComparison(when, "risk" if knows_truth else "training loss", tuple(rows))
+        known = (answers[metric] for metric in (mean, f"expected_{mean}_spread", *metrics[1:]))
+        rows.append(SchemeRow(name, run.scheme, visited, *known, *alphas))
+    return SchemeComparison(when, mean.replace("_", " "), tuple(rows))
 
 
 def _named(given: Mapping[str, Scheme] | Iterable[Scheme]) -> dict[str, Scheme]:
     """The schemes by name, those that are given without one by what they are; the full batch is there anyway."""
-    if isinstance(given, Mapping):
-        named = dict(given)
-    else:
-        if not isinstance(given, Iterable):
-            raise TypeError(
-                f"schemes must be a dict of schemes by name, or a list of schemes, but it is {given!r}; "
-                "try [rs.RandomReshuffling(batches=4), rs.Cyclic(batches=4)]."
-            )
-        named = {}
-        for scheme in given:
-            name, number = repr(scheme), 2
-            while name in named:
-                name, number = f"{scheme!r} ({number})", number + 1
-            named[name] = scheme
+    if not isinstance(given, Iterable):
+        raise TypeError(
+            f"schemes must be a dict of schemes by name, or a list of schemes, but it is {given!r}; "
+            "try [rs.RandomReshuffling(batches=4), rs.Cyclic(batches=4)]."
+        )
+    named = dict(given) if isinstance(given, Mapping) else {}
+    for scheme in () if isinstance(given, Mapping) else given:
+        name, number = repr(scheme), 2
+        while name in named:
+            name, number = f"{scheme!r} ({number})", number + 1
+        named[name] = scheme
     named = {name: scheme for name, scheme in named.items() if scheme != FullBatch()}
     if not named:
         raise ArgumentError("schemes", "hold at least one scheme other than FullBatch()", "there is none")

@@ -11,6 +11,7 @@ of the bootstrapped means. `benchmarks/promises.py` measures bias and coverage.
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,18 +34,13 @@ NORMAL = 1.96
 """Ends of 95% intervals, and half of one in standard errors."""
 
 
-@dataclass(frozen=True, eq=False)
-class Recipes:
+class Recipes(NamedTuple):
     """Recipes of mean steps: steps of a visit, numbers of visits, penalties and spreads, (k,) each."""
 
     steps: FloatArray
     visits: FloatArray
     penalties: FloatArray
     spreads: FloatArray
-
-    def some(self, places: IntArray) -> "Recipes":
-        """Some of the recipes."""
-        return Recipes(self.steps[places], self.visits[places], self.penalties[places], self.spreads[places])
 
     def combinations(self, curve: LeftOutCurve) -> FloatArray:
         """Coefficients (k, 1 + 2N) of left-out residuals, as in `LeftOutCurve.combinations`."""
@@ -167,7 +163,8 @@ class Correction:
         n, outputs, everything = problem.n, problem.outputs or 1, np.arange(problem.n)
         most = int(_NUMBERS / (n * outputs * (1 + 2 * len(curve.nodes))))
         count = max(1, min(len(recipes.steps), _RECIPES, most))
-        recipes = recipes.some(np.linspace(0, len(recipes.steps) - 1, count).round().astype(int))
+        some = np.linspace(0, len(recipes.steps) - 1, count).round().astype(int)
+        recipes = Recipes(*(part[some] for part in recipes))
         squares, totals, residuals = left_out_squares(curve, recipes, everything, min(n, GROUPS))
         naive = float(squares[0].sum() / totals.sum() + recipes.spreads[0])
         standard_error = float(averaged(np.square(residuals).mean(axis=1), weights)[1])
@@ -183,11 +180,8 @@ class Correction:
         if len(rows):
             refits = refitted_squares(curve, recipes, rows)
             before, _, _ = left_out_squares(curve, recipes, rows, len(rows))
-            squares = (
-                refits
-                if len(rows) == squares.shape[1]
-                else squares * (refits.sum(axis=1) / before.sum(axis=1))[:, np.newaxis]
-            )
+            scaled_by = refits.sum(axis=1) / before.sum(axis=1)
+            squares = refits if len(rows) == squares.shape[1] else squares * scaled_by[:, np.newaxis]
         expected, half_width = corrected(squares, totals, recipes.spreads, n * outputs)
         kurtosis = float(np.square(np.square(residuals) / sizes).mean())
         return cls(expected / naive, half_width, kurtosis, median, standard_error)

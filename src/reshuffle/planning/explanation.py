@@ -55,27 +55,15 @@ class SpreadTest:
     With l_i the eigenvalues of X C X' / n, C the covariance of single runs over their orders, the squared distance
     of a run is sum_i l_i z_i^2 with mean sum_i l_i, and the probability is that of normal z_i and of a mean that is
     as uncertain as `expected.error` says. In short it is about g chi^2_h of the same mean and variance,
-    g = sum l_i^2 / sum l_i and h = (sum l_i)^2 / sum l_i^2.
-
-    Attributes
-    ----------
-    distance : float
-        |X (fit - mean iterate)| / sqrt(n).
-    expected : Answer
-        The root mean square of that for single runs, sqrt(sum_i l_i).
-    chi_square : float
-        distance^2 / g; nan where the spread is not known or zero.
-    degrees_of_freedom : float
-        h, of the chi-square distribution that it is like.
-    probability : float
-        That a single run is at least as far away. Where few batches have few orders it is but a rough guide.
+    g = sum l_i^2 / sum l_i and h = (sum l_i)^2 / sum l_i^2. Where few batches have few orders it is but a rough
+    guide.
     """
 
-    distance: float
-    expected: Answer
-    chi_square: float
-    degrees_of_freedom: float
-    probability: float
+    distance: float  # |X (fit - mean iterate)| / sqrt(n)
+    expected: Answer  # the root mean square of that for single runs, sqrt(sum_i l_i)
+    chi_square: float  # distance^2 / g; nan where the spread is not known or zero
+    degrees_of_freedom: float  # h
+    probability: float  # that a single run is at least as far away
 
     @property
     def deviations(self) -> float:
@@ -187,28 +175,19 @@ def _largest(run: Run) -> float:
 class FitPart(Displayed):
     """One of the reasons why a fit is not the least-squares solution.
 
-    Attributes
-    ----------
-    name : str
-        "unconverged", "batching", "penalty" or "noise".
-    vector : (p,)
-        Its contribution to the difference; all parts add up to it.
-    size : float
-        |X vector| / sqrt(n): the root mean square of its effect on the predictions for the training rows.
-    share : float
-        <X vector, X difference> / |X difference|^2. The shares of all parts add up to one; one that points against
-        the others is negative. Where two parts are not orthogonal each has half of what they have in common.
-    sentence : str
-        The reason in words.
+    Its share is <X vector, X difference> / |X difference|^2. The shares of all parts add up to one; one that points
+    against the others is negative. Where two parts are not orthogonal each has half of what they have in common.
     """
 
     _shown = ("name", "share", "size", "sentence")
 
-    name: str
-    vector: FloatArray
-    size: float
+    name: str  # "unconverged", "batching", "penalty" or "noise"
+    vector: FloatArray  # (p,): its contribution to the difference; all parts add up to it
+    size: (
+        float  # |X vector| / sqrt(n): root mean square of its effect on the predictions for the training rows
+    )
     share: float
-    sentence: str
+    sentence: str  # the reason in words
 
     def __repr__(self) -> str:
         return f"FitPart({self.name!r}, share={significant(self.share, 3)}, size={significant(self.size, 3)})"
@@ -216,26 +195,14 @@ class FitPart(Displayed):
 
 @dataclass(frozen=True)
 class ModeLeft(Displayed):
-    """Progress of one mode of the mean map.
-
-    Attributes
-    ----------
-    rate : float
-        Factor by which its distance from its limit shrinks in an epoch.
-    left : float
-        The share of its whole way that is left after the epochs that were run.
-    epochs_left : float
-        How many epochs more it takes until one per cent of its way is left; inf if it never gets there.
-    share : float
-        Of the difference from least squares, counted as in `FitPart`: they add up to that of what is unconverged.
-    """
+    """Progress of one mode of the mean map; shares are those of `FitPart`, and add up to what is unconverged."""
 
     _shown = ("rate", "left", "epochs_left", "share")
 
-    rate: float
-    left: float
-    epochs_left: float
-    share: float
+    rate: float  # factor by which its distance from its limit shrinks in an epoch
+    left: float  # share of its whole way that is left after the epochs that were run
+    epochs_left: float  # epochs more until one per cent of its way is left; inf if it never gets there
+    share: float  # of the difference from least squares
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,28 +258,25 @@ class Explanation(Displayed):
         return self.spread.is_plausible
 
     def __repr__(self) -> str:
+        headline, *remarks = self._lines()
         sentences = [f"  {part.sentence}" for part in self.parts] if self.size else []
-        return "\n".join([self._headline, *sentences, *self._remarks])
+        return "\n".join([headline, *sentences, *remarks])
 
-    @property
-    def _headline(self) -> str:
-        if not self.size:
-            return "the fit is the least-squares solution"
-        guessed = "" if self.epochs_were_given else " (which fit best)"
-        after = f"after {self.epochs:g} epochs{guessed}" if math.isfinite(self.epochs) else "in the limit"
-        return f"the predictions are {significant(self.size, 4)} away from those of least squares {after}:"
-
-    @property
-    def _remarks(self) -> list[str]:
-        remarks = (
-            [] if self.converges else ["  the mean of such runs does not converge: the step is too large."]
-        )
+    def _lines(self) -> list[str]:
+        """The headline and remarks."""
+        lines = ["the fit is the least-squares solution"]
+        if self.size:
+            guessed = "" if self.epochs_were_given else " (which fit best)"
+            after = f"after {self.epochs:g} epochs{guessed}" if math.isfinite(self.epochs) else "in the limit"
+            lines = [
+                f"the predictions are {significant(self.size, 4)} away from those of least squares {after}:"
+            ]
+        if not self.converges:
+            lines.append("  the mean of such runs does not converge: the step is too large.")
         if self.unseen:
-            remarks.append(
-                f"  beyond that the parameters differ by {significant(self.unseen, 3)} in directions that no row "
-                "of X sees."
-            )
-        return remarks
+            far = f"  beyond that the parameters differ by {significant(self.unseen, 3)}"
+            lines.append(f"{far} in directions that no row of X sees.")
+        return lines
 
     def table(self) -> Table:
         """The modes, the slowest first: their rate, what is left, epochs until that is 1%, and their share."""
@@ -331,7 +295,7 @@ class Explanation(Displayed):
         return {name: [getattr(part, name) for part in self.parts] for name in FitPart._shown}
 
     def _title(self) -> str:
-        return "\n".join([self._headline, *self._remarks])
+        return "\n".join(self._lines())
 
     def to_dict(self) -> dict[str, Any]:
         """The difference, its parts and the modes, in numbers, words and lists."""
@@ -394,7 +358,13 @@ def explain(
     if not np.isfinite(here).all():
         allowed = "be so few that the mean iterate is a number"
         raise ArgumentError("epochs", allowed, f"after {when:g} it has grown without bound: the run diverges")
-    full_batch = _full_batch_limit(run) if run.recipe.penalty else least
+    full_batch = least
+    if run.recipe.penalty:
+        whole = replace(
+            run.recipe, schedule=1 / (_largest(run) ** 2 + run.recipe.penalty), divisor=1, momentum=0.0,
+            nesterov=False, average=None, visits=1,
+        )  # fmt: skip
+        full_batch = Run(problem, FullBatch(), whole, run.start, run.accuracy).iterate(math.inf)
     end = run.iterate(math.inf) if run.converges else full_batch
     vectors = {"unconverged": here - end, "batching": end - full_batch}
     if run.recipe.penalty:
@@ -418,18 +388,18 @@ def explain(
         "noise": _of_noise(tested),
     }
     outside = float(np.linalg.norm(problem.row_space.outside(difference)))
+    # Adding zero makes a zero of a negative one.
+    sentences = [
+        f"{round(share, 3) + 0.0:.1%} is {reasons[name]}."
+        for name, share in zip(vectors, shares, strict=True)
+    ]
+    parts = zip(vectors, vectors.values(), sizes[:-1].tolist(), shares.tolist(), sentences, strict=True)
     return Explanation(
         difference=difference,
         size=0.0 if is_solved else float(sizes[-1]),
         epochs=when,
         epochs_were_given=epochs is not None,
-        parts=tuple(
-            # Adding zero makes a zero of a negative one.
-            FitPart(
-                name, vector, float(size), float(share), f"{round(share, 3) + 0.0:.1%} is {reasons[name]}."
-            )
-            for (name, vector), size, share in zip(vectors.items(), sizes[:-1], shares, strict=True)
-        ),
+        parts=tuple(FitPart(*part) for part in parts),
         modes=modes,
         spread=tested,
         unseen=outside if outside > _ROUNDING * float(np.linalg.norm(fit)) else 0.0,
@@ -491,21 +461,12 @@ def _nearest_epoch(run: Run, fit: FloatArray) -> float:
         tried = np.unique(np.append(np.linspace(low, high, 33).round(), best))
 
 
-def _full_batch_limit(run: Run) -> FloatArray:
-    """Limit of the full batch under the penalty of a run."""
-    step = 1 / (_largest(run) ** 2 + run.recipe.penalty)
-    recipe = replace(
-        run.recipe, schedule=step, divisor=1, momentum=0.0, nesterov=False, average=None, visits=1
-    )
-    return Run(run.problem, FullBatch(), recipe, run.start, run.accuracy).iterate(math.inf)
-
-
 def _modes(
     run: Run, when: float, unconverged: FloatArray, whole: FloatArray, unit: float
 ) -> tuple[ModeLeft, ...]:
     """Progress of each mode, if an epoch has modes: shares are products with the whole (q,) times `unit`."""
     try:
-        epoch = run.epoch
+        epoch: Any = run.epoch
     except UnsupportedError:
         return ()
     if not isinstance(epoch, Epoch):
@@ -513,16 +474,14 @@ def _modes(
     space, rows, directions = run.problem.row_space, run.problem.reduction.rows, epoch.modes.vectors
     along = directions.T @ space.coordinates(unconverged)
     seen = directions.T @ (space.scale * (rows.T @ whole))
-    rates = epoch.rates
-    sizes = np.abs(rates)
+    sizes = np.abs(epoch.rates)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         left = np.where(sizes == 1, 1.0, sizes**when)
         needed = np.where(sizes < 1, np.log(0.01) / np.log(sizes), np.inf)
         to_go = np.maximum(np.ceil(needed - when), 0.0)
     to_go = np.where(sizes < 1, np.where(np.isnan(to_go), 0.0, to_go), np.inf)
-    columns = (rates, left, to_go, along * seen * unit)
-    slowest_first = np.argsort(-sizes, kind="stable")
-    return tuple(ModeLeft(*(float(column[place]) for column in columns)) for place in slowest_first)
+    columns = np.column_stack([epoch.rates, left, to_go, along * seen * unit])
+    return tuple(ModeLeft(*mode) for mode in columns[np.argsort(-sizes, kind="stable")].tolist())
 
 
 def _of_unconverged(modes: tuple[ModeLeft, ...], when: float) -> str:

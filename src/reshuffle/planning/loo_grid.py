@@ -131,6 +131,49 @@ class RowSpectrum:
         share = float(scheme.variance_shares(n).mean()) if scheme.steps(n) > 1 else 0.0
         return 2 / ((1 - share) * float(self.values.max()) + share * self.kurtosis + penalty)
 
+    def spreads(
+        self, scheme: Scheme, steps: FloatArray, epochs: FloatArray, penalty: float = 0.0
+    ) -> FloatArray:
+        """Estimates (s, k) of tr(W Cov b) over outputs on average, for steps (s,) after ascending epochs (k,).
+
+        In visit t, of m_t rows, the gradient is off by xi_t. Samples that are shuffled have Cov(xi_t, xi_u) = (n /
+        m_t [t = u] - 1) N / (n - 1), those drawn independently n / m_t [t = u] N / (n - 1) or so, with N the
+        covariance of the gradient of one row. It is taken to be diagonal in the modes of W, N = r^2 l, where r^2 is
+        the mean square of the residuals along the mean iterate. With p = 1 - step (l + penalty) and a_t = p^(B - 1
+        - t), an epoch then adds step^2 r^2 l / (n - 1) (sum a_t^2 n / m_t - (sum a_t)^2) to the variance of a mode,
+        and p^2B of it is left after another. That runs have different residuals multiplies it by 1 / (1 - step /
+        safe step).
+
+        `run.covariance` knows it without these assumptions, at a price. Orders that are drawn once, at the start,
+        spread more than this: what they do in one epoch they do in all.
+        """
+        problem, n, values = self.problem, self.problem.n, self.values
+        visits, found = scheme.steps(n), np.zeros((len(steps), len(epochs)))
+        if not scheme.is_random or visits == 1:
+            return found
+        # The share of each mode in the mean square of the responses, and that of none.
+        explained = np.square(self.input_map).mean(axis=1) / values
+        unexplained = float(
+            np.square(problem.compressed.y).sum() / n / self.input_map.shape[1] - explained.sum()
+        )
+        decay_rate = np.multiply.outer(steps, values + penalty)
+        noise = _epoch_noise(decay_rate, n / scheme.sizes(n), scheme.shuffle is Shuffle.EVERY_STEP)
+        grown = 1 - np.minimum(steps / self.safe_step(scheme, penalty), _NEAREST)
+        added = (np.square(steps) / grown)[:, np.newaxis] * values * noise / (n - 1)
+        begin, variance = 0.0, np.zeros(decay_rate.shape)
+        log_rate = np.log(np.maximum(np.abs(1 - decay_rate), 1e-300))
+        left = -np.expm1(2 * visits * log_rate)
+        for number, end in enumerate(epochs):
+            lost = -np.expm1(2 * visits * (end - begin) * log_rate)
+            sums = np.divide(lost, left, out=np.full(decay_rate.shape, end - begin), where=left > 0)
+            # Between whole visits a mode that overshoots, with a factor below zero, counts by the size of it.
+            between = np.linspace(begin, end, _POINTS)[:, np.newaxis, np.newaxis] * visits
+            learned = (1 - np.abs(1 - decay_rate) ** between) * (values / (values + penalty))
+            residual = (unexplained + np.square(1 - learned) @ explained).mean(axis=0)
+            variance = (1 - lost) * variance + added * residual[:, np.newaxis] * sums
+            found[:, number], begin = variance @ values, end
+        return np.asarray(found * (n / problem.row_weights.sum()))
+
 
 @dataclass(frozen=True, eq=False)
 class LeftOutCurve:
@@ -216,67 +259,6 @@ class LeftOutCurve:
         combinations = self.combinations(step, visits, penalty)
         made = [np.moveaxis(parts @ combinations.T, -1, 0) for parts in self.pieces(rows)]
         return np.concatenate(made, axis=1)
-
-
-@dataclass(frozen=True, eq=False)
-class SpreadEstimate:
-    """An estimate of tr(W Cov b) over outputs on average, mode by mode.
-
-    In visit t, of m_t rows, the gradient is off by xi_t. Samples that are shuffled have Cov(xi_t, xi_u) =
-    (n / m_t [t = u] - 1) N / (n - 1), those drawn independently n / m_t [t = u] N / (n - 1) or so, with N the
-    covariance of the gradient of one row. It is taken to be diagonal in the modes of W, N = r^2 l, where r^2 is the
-    mean square of the residuals along the mean iterate. With p = 1 - step (l + penalty) and a_t = p^(B - 1 - t), an
-    epoch then adds step^2 r^2 l / (n - 1) (sum a_t^2 n / m_t - (sum a_t)^2) to the variance of a mode, and p^2B of
-    it is left after another. That runs have different residuals multiplies it by 1 / (1 - step / safe step).
-
-    `run.covariance` knows it without these assumptions, at a price. Orders that are drawn once, at the start,
-    spread more than this: what they do in one epoch they do in all.
-    """
-
-    spectrum: RowSpectrum
-
-    def along(
-        self, scheme: Scheme, steps: FloatArray, epochs: FloatArray, penalty: float = 0.0
-    ) -> FloatArray:
-        """Estimates (s, k) for steps (s,) after epochs (k,), ascending."""
-        n, values = self.spectrum.problem.n, self.spectrum.values
-        visits, found = scheme.steps(n), np.zeros((len(steps), len(epochs)))
-        if not scheme.is_random or visits == 1:
-            return found
-        decay_rate = np.multiply.outer(steps, values + penalty)
-        noise = _epoch_noise(decay_rate, n / scheme.sizes(n), scheme.shuffle is Shuffle.EVERY_STEP)
-        grown = 1 - np.minimum(steps / self.spectrum.safe_step(scheme, penalty), _NEAREST)
-        added = (np.square(steps) / grown)[:, np.newaxis] * values * noise / (n - 1)
-        begin, variance = 0.0, np.zeros(decay_rate.shape)
-        log_rate = np.log(np.maximum(np.abs(1 - decay_rate), 1e-300))
-        left = -np.expm1(2 * visits * log_rate)
-        for number, end in enumerate(epochs):
-            lost = -np.expm1(2 * visits * (end - begin) * log_rate)
-            sums = np.divide(lost, left, out=np.full(decay_rate.shape, end - begin), where=left > 0)
-            between = np.linspace(begin, end, _POINTS) * visits
-            residual = self._mean_square(decay_rate, between, penalty).mean(axis=0)
-            variance = (1 - lost) * variance + added * residual[:, np.newaxis] * sums
-            found[:, number], begin = variance @ values, end
-        return np.asarray(found * (n / self.spectrum.problem.row_weights.sum()))
-
-    def _mean_square(self, decay_rate: FloatArray, visits: FloatArray, penalty: float) -> FloatArray:
-        """Mean squares (k, s) of the residuals on the training rows, over outputs on average."""
-        problem, values = self.spectrum.problem, self.spectrum.values
-        # Between whole visits a mode that overshoots, with a factor below zero, counts by the size of it.
-        factors = np.abs(1 - decay_rate) ** visits[:, np.newaxis, np.newaxis]
-        learned = (1 - factors) * (values / (values + penalty))
-        left = np.square(1 - learned) @ self._explained
-        return np.asarray((self._unexplained + left) / (problem.outputs or 1))
-
-    @cached_property
-    def _explained(self) -> FloatArray:
-        """Share of each mode (r,) in the mean square of the responses."""
-        return np.asarray(np.square(self.spectrum.input_map).sum(axis=1) / self.spectrum.values)
-
-    @cached_property
-    def _unexplained(self) -> float:
-        problem = self.spectrum.problem
-        return float(np.square(problem.compressed.y).sum() / problem.n - self._explained.sum())
 
 
 def _epoch_noise(decay_rate: FloatArray, shares: FloatArray, independent: bool) -> FloatArray:

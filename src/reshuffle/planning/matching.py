@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -35,30 +37,17 @@ _PRECISION = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class ScalingRule(Displayed):
-    """The step that a rule of thumb gives at another batch size.
-
-    Attributes
-    ----------
-    step : float
-    distance : float
-        Between its trajectory and the one to be matched, as in `Match`; inf where it leaves all bounds.
-    converges : bool
-        True if its mean iterate converges.
-    distances : (k,)
-        At each of the epochs of the match.
-    """
+    """The step that a rule of thumb gives at another batch size."""
 
     _shown = ("step", "distance", "converges")
 
     step: float
-    distance: float
-    converges: bool
-    distances: FloatArray
-
-    @property
-    def learning_rate(self) -> float:
-        """The step, in torch's word."""
-        return self.step
+    distance: (
+        float  # of its trajectory from the one to be matched, as in `Match`; inf where it leaves all bounds
+    )
+    converges: bool  # in the mean
+    distances: FloatArray  # (k,): at each of the epochs of the match
+    learning_rate = property(attrgetter("step"), doc="The step, in torch's word.")
 
     def __repr__(self) -> str:
         step, distance = significant(self.step, 4), significant(self.distance, 3)
@@ -104,11 +93,7 @@ class Match(Displayed):
     critical_step: CriticalStep
     epochs: FloatArray
     distances: FloatArray
-
-    @property
-    def learning_rate(self) -> float:
-        """The step, in torch's word."""
-        return self.step
+    learning_rate = property(attrgetter("step"), doc="The step, in torch's word.")
 
     @cached_property
     def spreads(self) -> tuple[float, float]:
@@ -138,11 +123,9 @@ class Match(Displayed):
             )
         before, after = self.spreads
         if before > 0 or after > 0:
+            spread = f"spread of single runs after {self.epochs[-1]:g} epochs: about"
             change = f" ({factor(after / before)})" if before else ""
-            found.append(
-                f"spread of single runs after {self.epochs[-1]:g} epochs: about {significant(before, 2)} before, "
-                f"{significant(after, 2)} now{change}"
-            )
+            found.append(f"{spread} {significant(before, 2)} before, {significant(after, 2)} now{change}")
         return tuple(found)
 
     def _with_equal_batches(self) -> tuple[int, float] | None:
@@ -151,46 +134,43 @@ class Match(Displayed):
         taken = int(self.original.scheme.sizes(n).max())
         sizes = [size for size in range(max(1, wanted // 2), min(2 * wanted, n) + 1) if n % size == 0]
         near = sorted((abs(math.log(size / wanted)), size) for size in sizes if size != taken)
-        if not near:
-            return None
-        size = near[0][1]
-        try:
-            scheme = run.scheme.with_batch_size(size)
-        except UnsupportedError:
-            return None
-        other = _with_scheme(run, scheme).with_step(self.step * size / wanted)
-        distance = _Trajectory.of(self.original, self.epochs).distance(other)
-        return (size, distance) if distance < self.distance / 2 else None
+        for _, size in near[:1]:
+            with suppress(UnsupportedError):
+                other = _with_scheme(run, run.scheme.with_batch_size(size))
+                trajectory = _Trajectory.of(self.original, self.epochs)
+                distance = trajectory.distance(other.with_step(self.step * size / wanted))
+                return (size, distance) if distance < self.distance / 2 else None
+        return None
 
     def table(self) -> Table:
         """The match and the two rules, a row each, with remarks below."""
-        columns = self._columns()
-        cells = [
-            [name, significant(step, 4), _percent(distance), "" if converges else "diverges"]
-            for name, step, distance, converges in zip(*columns.values(), strict=True)
-        ]
-        lines = [f"{'rule':<12}{'step':>11}{'distance':>11}"]
-        lines += [f"{name:<12}{step:>11}{apart:>11}  {word}".rstrip() for name, step, apart, word in cells]
-        header, title = ["rule", "step", "distance", ""], self._title()
+        columns, original = self._columns(), self.original
+        header, cells = (
+            ["rule", "step", "distance", ""],
+            [
+                [name, significant(step, 4), _percent(distance), "" if converges else "diverges"]
+                for name, step, distance, converges in zip(*columns.values(), strict=True)
+            ],
+        )
+        lines = [f"{a:<12}{b:>11}{c:>11}  {d}".rstrip() for a, b, c, d in (header, *cells)]
+        rows, step = original.scheme.sizes(original.problem.n).max(), original.recipe.at(0).step
+        title = (
+            f"from batches of {rows} to {self.batch_size}, step {significant(step, 4)}, "
+            f"compared at epochs {self.epochs[0]:g} to {self.epochs[-1]:g}"
+        )
         below = "\n".join([f"converges below {significant(float(self.critical_step), 4)}", *self.notes])
         return Table(columns, "\n".join([title, *lines, below]), header, cells, title, below)
 
     def _columns(self) -> dict[str, Any]:
-        rules = {"linear": self.linear, "square root": self.square_root}
-        return {
-            "rule": ["nearest", *rules],
-            "learning_rate": [self.step, *(rule.step for rule in rules.values())],
-            "distance": [self.distance, *(rule.distance for rule in rules.values())],
-            "converges": [True, *(rule.converges for rule in rules.values())],
-        }
-
-    def _title(self) -> str:
-        original = self.original
-        rows, step = original.scheme.sizes(original.problem.n).max(), original.recipe.at(0).step
-        return (
-            f"from batches of {rows} to {self.batch_size}, step {significant(step, 4)}, "
-            f"compared at epochs {self.epochs[0]:g} to {self.epochs[-1]:g}"
+        rules = (
+            ("nearest", self.step, self.distance, True),
+            *(
+                (name, rule.step, rule.distance, rule.converges)
+                for name, rule in (("linear", self.linear), ("square root", self.square_root))
+            ),
         )
+        names = ("rule", "learning_rate", "distance", "converges")
+        return {name: list(column) for name, *column in zip(names, *rules, strict=True)}
 
     def to_dict(self) -> dict[str, Any]:
         """The match, with `linear` and `square_root`, in numbers, words and lists."""
@@ -201,7 +181,7 @@ class Match(Displayed):
         return self.table()._repr_html_()
 
     def __repr__(self) -> str:
-        return str(self.table())
+        return self.table().text
 
 
 def match(
@@ -270,17 +250,10 @@ def match(
     )  # fmt: skip
     best = other.with_step(_nearest(lambda step: trajectory.distance(other.with_step(step)), critical, rules))
     distances = trajectory.distances(best)
+    step, distance = best.recipe.at(0).step, _root_mean_square(distances)
+    linear, square_root = rules
     return Match(
-        step=best.recipe.at(0).step,
-        batch_size=others,
-        distance=_root_mean_square(distances),
-        linear=rules[0],
-        square_root=rules[1],
-        run=best,
-        original=run,
-        critical_step=critical,
-        epochs=trajectory.epochs,
-        distances=distances,
+        step, others, distance, linear, square_root, best, run, critical, trajectory.epochs, distances
     )
 
 
@@ -331,8 +304,8 @@ def _with_scheme(run: Run, scheme: Scheme) -> Run:
 
 def _nearest(distance: Callable[[float], float], critical: float, rules: list[ScalingRule]) -> float:
     """The best step below the critical one: bracketed from the rules on, then by Brent's method."""
-    known = {rule.step: rule.distance for rule in rules if rule.step < critical * _BELOW}
     ceiling = critical * _BELOW
+    known = {rule.step: rule.distance for rule in rules if rule.step < ceiling}
     begin = min(known, key=lambda step: known[step]) if known else ceiling
 
     def far(step: float) -> float:

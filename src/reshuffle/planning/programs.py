@@ -100,9 +100,9 @@ def torch_program(plan: "Plan", reading: str = "") -> str:
     best, t, encoding, labels = _shuffled(plan), plan.problem.outputs or 1, "", ""
     others = _settings("lr", best.learning_rate * t / 2, 0.0, 2 * best.weight_decay / t)
     if plan.classes is not None:
-        second = "2.0 * (found == labels[1]) - 1.0"
-        each = "{label: 1.0 * (found == label) for label in labels}"
-        targets = second if len(plan.classes) == 2 else each
+        targets = "{label: 1.0 * (found == label) for label in labels}"
+        if len(plan.classes) == 2:
+            targets = "2.0 * (found == labels[1]) - 1.0"
         encoding = Template(_ENCODING).substitute(labels=repr(plan.classes.tolist()), targets=targets)
         number = "(predict(X)[:, 0] > 0).astype(int)" if t == 1 else "predict(X).argmax(axis=1)"
         labels = Template(_LABELS).substitute(number=number)
@@ -171,15 +171,7 @@ def _shuffled(plan: "Plan") -> PlannedRecipe:
 
 
 def _settings(name: str, rate: float, momentum: float, decay: float) -> list[str]:
-    """Learning rate, and momentum and weight decay if there are any, as arguments."""
-    extras = [f"momentum={momentum:g}"] * bool(momentum) + [f"weight_decay={_text(decay)}"] * bool(decay)
-    return [f"{name}={_text(rate)}", *extras]
-
-
-def _text(value: float) -> str:
-    """Six digits: more than matters to training.
-
-    >>> _text(0.0587654321), _text(2.0)
-    ('0.0587654', '2.0')
-    """
-    return repr(float(f"{value:.6g}"))
+    """Learning rate, and momentum and weight decay if there are any, as arguments, to six digits."""
+    given, decayed = (repr(float(f"{value:.6g}")) for value in (rate, decay))
+    extras = [f"momentum={momentum:g}"] * bool(momentum) + [f"weight_decay={decayed}"] * bool(decay)
+    return [f"{name}={given}", *extras]

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ from reshuffle.errors import AccuracyWarning
 from reshuffle.grid import single_runs
 from reshuffle.grid.metrics import REFUSALS
 from reshuffle.planning.correction import Correction, Recipes
-from reshuffle.planning.loo_grid import LeftOutCurve, RowSpectrum, SpreadEstimate, averaged
-from reshuffle.run import Run, descend
+from reshuffle.planning.loo_grid import LeftOutCurve, RowSpectrum, averaged
+from reshuffle.run import descend
 from reshuffle.schemes import FullBatch
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 from reshuffle.validation.leave_one_out import LeaveOneOut
@@ -40,32 +41,9 @@ _SCREENED = "mean step"
 class PlannedRecipe(Displayed):
     """A way to train, and its test error by leave-one-out.
 
-    Attributes
-    ----------
-    batch_size : int
-    step : float
-        Of one visit, torch's lr.
-    share : float
-        The step over the safe step of this batch size (with momentum, that of step / (1 - momentum)).
-    momentum, penalty : float
-    epochs : int
-        When to stop.
-    scheme : Scheme
-    mean_square : float
-        Leave-one-out, the mean over rows and outputs of (y_i - x_i'b)^2 without row i, for the mean iterate.
-    spread : float
-        About what the random orders of a single run add to it; 0 if the plan is for the mean iterate.
-    standard_error : float
-        Of the mean square as an estimate of the test error; nan for those that were not refined.
-    error : float
-        Of mean square and spread, as numbers that were computed; nan for those that were not refined.
-    method : str
-        How: "mean step", as if every batch were drawn afresh from all rows, "exact" where that is so, or the
-        method of `run.leave_one_out`.
-    is_verified : bool
-        True if the mean square is that of the run itself.
-    place : (int, int, int, int)
-        Indices of its penalty, batch size, share and (next) epoch in the arrays of the plan.
+    `mean_square` is the mean over rows and outputs of (y_i - x_i'b)^2 without row i, for the mean iterate. `method`
+    is "mean step", as if every batch were drawn afresh from all rows, "exact" where that is so, or the method of
+    `run.leave_one_out`. Errors of recipes that were not refined are nan.
     """
 
     _shown = (
@@ -74,29 +52,23 @@ class PlannedRecipe(Displayed):
     )  # fmt: skip
 
     batch_size: int
-    step: float
-    share: float
+    step: float  # of one visit
+    share: float  # step over the safe step of this batch size (with momentum, that of step / (1 - momentum))
     momentum: float
     penalty: float
-    epochs: int
+    epochs: int  # when to stop
     scheme: Scheme
     mean_square: float
-    spread: float
-    standard_error: float
-    error: float
+    spread: float  # about what random orders of a single run add; 0 if the plan is for the mean iterate
+    standard_error: float  # of the mean square as an estimate of the test error
+    error: float  # of mean square and spread, as numbers that were computed
     method: str
-    is_verified: bool
-    place: tuple[int, int, int, int]
-
-    @property
-    def learning_rate(self) -> float:
-        """The step of one visit, in torch's word."""
-        return self.step
-
-    @property
-    def weight_decay(self) -> float:
-        """The penalty, in torch's word."""
-        return self.penalty
+    is_verified: bool  # True if the mean square is that of the run itself
+    place: tuple[
+        int, int, int, int
+    ]  # of penalty, batch size, share and (next) epoch in the arrays of the plan
+    learning_rate = property(attrgetter("step"), doc="The step of one visit, in torch's word.")
+    weight_decay = property(attrgetter("penalty"), doc="The penalty, in torch's word.")
 
     @property
     def test_error(self) -> float:
@@ -121,17 +93,10 @@ class PlannedRecipe(Displayed):
 
 
 class Search:
-    """All recipes of a grid on one problem.
+    """All recipes of a grid on one problem, of single runs or of their mean.
 
-    Parameters
-    ----------
-    batch_sizes (B,), shares (S,) of the safe step, penalties (P,), momenta (M,), epochs (E,)
-    scheme : Scheme
-        How rows are visited, with batches of any size.
-    of_run : bool
-        True to compare single runs, in place of their mean.
-
-    `mean_squares` and `spreads` are (P, B, S, E), `safe_steps` (P, B).
+    The grid has batch sizes (B,), shares (S,) of the safe step, penalties (P,), momenta (M,) and epochs (E,);
+    `scheme` may have batches of any size. `mean_squares` and `spreads` are (P, B, S, E), `safe_steps` (P, B).
     """
 
     def __init__(
@@ -159,18 +124,18 @@ class Search:
         self.steps = self.safe_steps[..., np.newaxis] * shares
         longest = float((self.steps * self.visits[:, np.newaxis]).max()) * float(epochs[-1])
         self.curve = LeftOutCurve.around(spectrum, float(self.steps.max()), longest, float(penalties.max()))
-        self.estimate = SpreadEstimate(spectrum)
-        shape = (*self.steps.shape, len(epochs))
-        self.mean_squares, self.spreads = np.zeros(shape), np.zeros(shape)
+        self.mean_squares, self.spreads = np.zeros((2, *self.steps.shape, len(epochs)))
         # Screening: each batch as if it were drawn from all rows.
         for place in np.ndindex(self.steps.shape[:2]):
-            visits, steps = self.visits[place[1]] * epochs, self.steps[place]
-            penalty = float(penalties[place[0]])
-            self.mean_squares[place] = [
-                self.curve.mean_squares(float(step), visits, penalty) for step in steps
-            ]
+            visits, steps, penalty = (
+                self.visits[place[1]] * epochs,
+                self.steps[place],
+                float(penalties[place[0]]),
+            )
+            squares = [self.curve.mean_squares(float(step), visits, penalty) for step in steps]
+            self.mean_squares[place] = squares
             if of_run:
-                self.spreads[place] = self.estimate.along(self.schemes[place[1]], steps, epochs, penalty)
+                self.spreads[place] = spectrum.spreads(self.schemes[place[1]], steps, epochs, penalty)
 
     def screened(self, place: tuple[int, ...], momentum: float) -> PlannedRecipe:
         """The recipe at a place (penalty, batch size, share, epoch) of the grid, by the mean step."""
@@ -203,8 +168,10 @@ class Search:
         Some rows tell by how much it differs from that of the mean step; all of them, if they are few. Both take
         the means of centred rows for given, which their quotient does not feel.
         """
-        around = np.geomspace(max(1, recipe.epochs / 2), min(2 * recipe.epochs, self.epochs[-1]), 9)
-        near = np.unique(around.round() if epochs is None else np.asarray(epochs, dtype=np.float64))
+        if epochs is None:
+            low, high = max(1, recipe.epochs / 2), min(2 * recipe.epochs, self.epochs[-1])
+            epochs = np.geomspace(low, high, 9).round()
+        near = np.unique(np.asarray(epochs, dtype=np.float64))
         run = descend(self.spectrum.problem, **recipe.arguments)
         if not recipe.momentum:
             # Below the safe step: nobody needs to draw orders to find out.
@@ -220,37 +187,25 @@ class Search:
                 answer = run.leave_one_out(near, rows=rows)
                 ratios, off = self._quotients(answer, step, visits * near, penalty)
                 squares = ratios * self.curve.mean_squares(step, visits * near, penalty)
-                spreads, of_spreads = self._spreads(run, recipe, near, squares)
+                # What random orders add.
+                spreads = of_spreads = np.zeros(len(near))
+                if self.of_run:
+                    # It follows the residuals along the grid: in one leap from the start they look too large.
+                    path = np.union1d(self.epochs[self.epochs < near[-1]], near)
+                    along = self.spectrum.spreads(recipe.scheme, np.array([step]), path, penalty)[0]
+                    spreads = of_spreads = along[np.searchsorted(path, near)]
+                if (spreads > _VISIBLE * squares).any():
+                    parts = single_runs.spread(run, near)[:2]
+                    spreads, of_spreads = (part.reshape(len(near), -1).mean(axis=1) for part in parts)
         except REFUSALS as refusal:
             return replace(self.with_error(recipe), method=f"{_SCREENED}; {refusal}", is_verified=True)
         best = _first(squares + spreads)
         found = replace(
-            recipe,
-            epochs=int(near[best]),
-            mean_square=float(squares[best]),
-            spread=float(spreads[best]),
-            error=float((squares * off + of_spreads)[best]),
-            method=answer.method,
-            is_verified=True,
+            recipe, epochs=int(near[best]), mean_square=float(squares[best]), spread=float(spreads[best]),
+            error=float((squares * off + of_spreads)[best]), method=answer.method, is_verified=True,
             place=(*recipe.place[:3], int(np.argmin(np.abs(self.epochs - near[best])))),
-        )
+        )  # fmt: skip
         return self.with_error(found)
-
-    def _spreads(
-        self, run: Run, recipe: PlannedRecipe, epochs: FloatArray, means: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Spread (k,) that random orders add to mean squares at ascending epochs, and its error."""
-        if not self.of_run:
-            return np.zeros(len(epochs)), np.zeros(len(epochs))
-        step, _ = self._steps_of(recipe)
-        # It follows the residuals from epoch to epoch of the grid: in one leap from the start they look too large.
-        path = np.union1d(self.epochs[self.epochs < epochs[-1]], epochs)
-        estimate = self.estimate.along(recipe.scheme, np.array([step]), path, recipe.penalty)[0]
-        estimate = estimate[np.searchsorted(path, epochs)]
-        if (estimate <= _VISIBLE * means).all():
-            return estimate, estimate
-        found, error, _ = single_runs.spread(run, epochs)
-        return found.reshape(len(epochs), -1).mean(axis=1), error.reshape(len(epochs), -1).mean(axis=1)
 
     def with_error(self, recipe: PlannedRecipe) -> PlannedRecipe:
         """A recipe with the standard error of its mean square, as the mean step has it."""
@@ -300,12 +255,8 @@ class Search:
         penalty, size, share, when = np.unravel_index(
             np.append(first, np.delete(np.arange(self.mean_squares.size), first)), shape
         )
-        recipes = Recipes(
-            self.steps[penalty, size, share],
-            self.visits[size] * self.epochs[when],
-            self.penalties[penalty],
-            self.spreads[penalty, size, share, when],
-        )
+        steps, visits = self.steps[penalty, size, share], self.visits[size] * self.epochs[when]
+        recipes = Recipes(steps, visits, self.penalties[penalty], self.spreads[penalty, size, share, when])
         return Correction.of(self.curve, recipes, scaled)
 
     def ranked(self, verify: bool) -> list[PlannedRecipe]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
 
@@ -73,12 +74,7 @@ _JUDGED = 4000
 class SimpleFit(Displayed):
     """Leave-one-out of ordinary least squares or of ridge regression.
 
-    Attributes
-    ----------
-    name : str
-    penalty : float
-        Of the loss |y - X b|^2 / (2n) + penalty |b|^2 / 2 on standardized data; n times it is scikit-learn's alpha.
-    mean_square, standard_error : float
+    The loss is |y - X b|^2 / (2n) + penalty |b|^2 / 2 on standardized data; n times it is scikit-learn's alpha.
     """
 
     _shown = ("name", "penalty", "test_error", "standard_error")
@@ -87,51 +83,29 @@ class SimpleFit(Displayed):
     penalty: float
     mean_square: float
     standard_error: float
-
-    @property
-    def test_error(self) -> float:
-        """The mean square, as an estimate of the test error."""
-        return self.mean_square
-
-    @property
-    def weight_decay(self) -> float:
-        """The penalty, in torch's word."""
-        return self.penalty
+    test_error = property(attrgetter("mean_square"))
+    weight_decay = property(attrgetter("penalty"), doc="The penalty, in torch's word.")
 
 
 @dataclass(frozen=True, eq=False)
 class HoldoutCheck(Displayed):
     """The test error of a plan's best recipe on held-out rows, and the one that was predicted.
 
-    All are mean squares over rows and outputs.
-
-    Attributes
-    ----------
-    predicted, predicted_error : float
-        `Plan.test_error`, from the rows that were planned with, and its standard error.
-    found, found_error : float
-        Of the mean iterate on the held-out rows, and its standard error, since these are a sample.
-    single_run : float
-        Of one run that was trained; nan where rows are read in chunks.
-    of_outputs : (t,)
-        Of the mean iterate, for each output.
-    rows : int
-    accuracy : float
-        Share of the rows that the run tells right, for y of classes; nan otherwise.
+    All are mean squares over rows and outputs; held-out rows are a sample, so that `found` has a standard error.
     """
 
     _shown = (
         "predicted", "predicted_error", "found", "found_error", "single_run", "deviations", "agrees", "rows",
     )  # fmt: skip
 
-    predicted: float
+    predicted: float  # `Plan.test_error`, from the rows that were planned with
     predicted_error: float
-    found: float
+    found: float  # of the mean iterate on the held-out rows
     found_error: float
-    single_run: float
-    of_outputs: FloatArray
+    single_run: float  # of one run that was trained; nan where rows are read in chunks
+    of_outputs: FloatArray  # (t,): of the mean iterate, for each output
     rows: int
-    accuracy: float = math.nan
+    accuracy: float = math.nan  # share of the rows that the run tells right, for y of classes
 
     @property
     def deviations(self) -> float:
@@ -219,16 +193,10 @@ class Plan(Displayed):
     @property
     def data(self) -> SimpleNamespace:
         """Deprecated: `run.problem`, and the fields of `standardizer`."""
-        warnings.warn(
-            "plan.data is now plan.standardizer and plan.run.problem.", DeprecationWarning, stacklevel=2
-        )
-        made = {part.name: getattr(self.standardizer, part.name) for part in fields(self.standardizer)}
-        return SimpleNamespace(
-            problem=self.problem,
-            is_centred=self.centres,
-            coefficients=self.standardizer.coefficients,
-            **made,
-        )
+        message, made = "plan.data is now plan.standardizer and plan.run.problem.", self.standardizer
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        known = {"problem": self.problem, "is_centred": self.centres, "coefficients": made.coefficients}
+        return SimpleNamespace(**known, **{part.name: getattr(made, part.name) for part in fields(made)})
 
     @property
     def test_error(self) -> float:
@@ -291,8 +259,10 @@ class Plan(Displayed):
         the least test error wins there.
         """
         recipes = (self.best, *self.runners_up)
-        others = [tuple(other for other in recipes if other is not one) for one in recipes]
-        plans = [replace(self, best=one, runners_up=rest) for one, rest in zip(recipes, others, strict=True)]
+        plans = [
+            replace(self, best=one, runners_up=tuple(other for other in recipes if other is not one))
+            for one in recipes
+        ]
         highest = max(plans, key=lambda plan: plan.accuracy)
         enough = highest.accuracy - _EQUAL_ACCURACY * float(highest.classification.standard_error)
         return next(plan for plan in plans if plan.accuracy >= enough)
@@ -316,10 +286,8 @@ class Plan(Displayed):
 
         Computed at the first call, since it may take longer than the plan itself.
         """
-        best = self.best
-        return critical_step(
-            self.problem, best.scheme, mean_square=True, penalty=best.penalty, momentum=best.momentum
-        )
+        known = {name: value for name, value in self.best.arguments.items() if name != "step"}
+        return critical_step(self.problem, **known, mean_square=True)
 
     @cached_property
     def single_run_error(self) -> float:
@@ -327,9 +295,8 @@ class Plan(Displayed):
 
         Computed at the first call, in place of the estimate in `best.spread`.
         """
-        run, epochs = self.run, self.best.epochs
+        run, epochs, problem = self.run, self.best.epochs, self.problem
         spread = run.excess_training_loss(epochs, of_run=True) - run.excess_training_loss(epochs)
-        problem = run.problem
         return float(self.best.mean_square + 2 * problem.n * np.mean(spread) / problem.row_weights.sum())
 
     @cached_property
@@ -343,10 +310,8 @@ class Plan(Displayed):
         if not best.scheme.is_random or best.scheme.steps(problem.n) == 1:
             return 0.0
         (apart,) = single_runs.deviations(self.run, np.array([float(best.epochs)]))
-        left_out = self.search.residuals(best)
-        squares = problem.reduction.squares(apart, 1) - 2 * np.einsum(
-            "rpt,pt->rt", apart, problem.X.T @ left_out
-        )
+        pull = problem.X.T @ self.search.residuals(best)
+        squares = problem.reduction.squares(apart, 1) - 2 * np.einsum("rpt,pt->rt", apart, pull)
         return float(squares.mean(axis=1).std(ddof=1) / problem.row_weights.sum())
 
     def runs_to_compare(self, share: float = 0.01) -> int:
@@ -379,11 +344,12 @@ class Plan(Displayed):
                 # The best recipe may stop between two epochs of the grid.
                 epochs = best.epochs if epoch == when else recipe.epochs
                 others.append((name, replace(recipe, epochs=epochs)))
-        found = [
-            (name, other if np.isfinite(other.error) else search.refined(other, [other.epochs]))
-            for name, other in others
-        ]
-        return (("recommended", best), *(found if self.search.is_affordable else others))
+        if search.is_affordable:
+            others = [
+                (name, other if np.isfinite(other.error) else search.refined(other, [other.epochs]))
+                for name, other in others
+            ]
+        return (("recommended", best), *others)
 
     @property
     def at_best_epoch(self) -> FloatArray:
@@ -415,7 +381,7 @@ class Plan(Displayed):
         """
         known = None if self.classes is None else Classes.known(self.classes, y)
         new, run = LeastSquares(X, y if known is None else known.targets), self.run
-        responses = new.y if new.y.ndim == 2 else new.y[:, np.newaxis]
+        responses = _arrays.columns(new.y)
 
         def predicted(parameters: FloatArray) -> FloatArray:
             """Predictions (m, t) of parameters (p,) or (p, t) of the standardized problem."""
@@ -428,8 +394,9 @@ class Plan(Displayed):
         single, accuracy = np.full(responses.shape, math.nan), math.nan
         if run.problem.stream is None:
             single = predicted(single_run(run.problem, run.scheme, run.recipe, run.start, when, seed))
-        if known is not None and run.problem.stream is None:
-            accuracy = float(np.mean(known.decide(single.reshape(new.y.shape)) == known.names[known.numbers]))
+            if known is not None:
+                decided = known.decide(single.reshape(new.y.shape))
+                accuracy = float(np.mean(decided == known.names[known.numbers]))
         rows = found.mean(axis=1)
         return HoldoutCheck(
             predicted=self.test_error,
@@ -449,9 +416,8 @@ class Plan(Displayed):
         What is planned for is the loss "squares". For K classes, the same recipe carries over to "cross_entropy"
         with K times the learning rate, and is stopped by the loss of a tenth of the rows.
         """
-        if _arrays.choice("loss", loss, ("squares", "cross_entropy")) == "cross_entropy":
-            return programs.cross_entropy_program(self, reading)
-        return programs.torch_program(self, reading)
+        has_classes = _arrays.choice("loss", loss, ("squares", "cross_entropy")) == "cross_entropy"
+        return (programs.cross_entropy_program if has_classes else programs.torch_program)(self, reading)
 
     def to_sklearn(self, reading: str = "") -> str:
         """A program that fits the mean of all such trainings, without training, as a scikit-learn estimator.
@@ -463,13 +429,10 @@ class Plan(Displayed):
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """Remarks on guarantee and threshold, edges of the grid, columns that determine y, and y of classes."""
-        subjects = (
-            self._on_the_step, self._on_edges, self._on_leaks, self._on_classes, self._on_rare_columns,
-            self._on_uncertainty,
-        )  # fmt: skip
-        return tuple(note for subject in subjects for note in subject())
+        return (*self._on_the_grid(), *self._on_the_data(), *self._on_uncertainty())
 
     def _on_uncertainty(self) -> Iterator[str]:
+        """Remarks on few rows, heavy tails and the spread of single runs."""
         n, (low, high), best, heavy = self.problem.n, self.interval, self.best, self.correction.kurtosis
         if n < _FEW:
             between = f"between {significant(low, 2)} and {significant(high, 2)}"
@@ -484,7 +447,8 @@ class Plan(Displayed):
             vary = f"single runs vary by {significant(100 * deviation, 2)}% of the test error"
             yield f"{vary}: to see that a recipe is 1% better takes {runs} run{'s' * (runs > 1)} of each"
 
-    def _on_the_step(self) -> Iterator[str]:
+    def _on_the_grid(self) -> Iterator[str]:
+        """Remarks on the step and on numbers at an end of the grid towards which the test error still falls."""
         best, problem = self.best, self.problem
         share, safe = significant(best.share, 3), significant(self.safe_step, 3)
         words = f"the step is {share} times {safe}, below which convergence is guaranteed"
@@ -496,74 +460,61 @@ class Plan(Displayed):
                 threshold = self.critical_step
                 more = f"; single runs converge up to {plus_minus(threshold, threshold.error)}"
         yield words + more
-
-    def _on_edges(self) -> Iterator[str]:
-        """Numbers of the best recipe at an end of the grid towards which the test error still falls."""
-        totals, best, found = self.mean_squares + self.spreads, self.best, []
+        totals, last_words = self.mean_squares + self.spreads, "that was compared: a wider grid may be better"
         # There is nothing beyond no weight decay, and all rows at once.
         has_smaller = (best.penalty > 0, best.batch_size > 1, True)
-        has_larger = (True, best.batch_size < self.problem.n, True)
+        has_larger = (True, best.batch_size < problem.n, True)
         for axis, name in enumerate(("weight decay", "batch size", "step")):
             along = totals.min(axis=tuple(other for other in range(4) if other != axis))
             place, last = best.place[axis], len(along) - 1
             if has_smaller[axis] and place == 0 < last and along[1] > (1 + EQUAL) * along[0]:
-                found.append(f"{name} is the smallest")
+                yield f"the {name} is the smallest {last_words}"
             if has_larger[axis] and place == last > 0 and along[last - 1] > (1 + EQUAL) * along[last]:
-                found.append(f"{name} is the largest")
+                yield f"the {name} is the largest {last_words}"
         if best.epochs >= self.epochs[-1]:
-            found.append("training is the longest")
-        yield from (f"the {what} that was compared: a wider grid may be better" for what in found)
+            yield f"the training is the longest {last_words}"
 
-    def _on_leaks(self) -> Iterator[str]:
+    def _on_the_data(self) -> Iterator[str]:
+        """Remarks on columns that determine y or differ in a few rows, and on y of classes."""
         # Rows that represent others have the same products of columns.
-        X, y = self.problem.compressed.X, self.problem.compressed.y
+        problem, n, X, y = self.problem, self.problem.n, self.problem.compressed.X, self.problem.compressed.y
         sizes = np.outer(np.square(X).sum(axis=0), np.square(y).sum(axis=0))
         alike = np.divide(np.square(X.T @ y), sizes, out=np.zeros_like(sizes), where=sizes > 0).max(axis=1)
-        columns = np.flatnonzero(alike >= 1 - _DETERMINED).tolist()
-        if columns:
-            singular = "s" * (len(columns) == 1)
-            yield f"{self._named(columns)} alone determine{singular} y: check for a leak"
-        elif self.least_squares.mean_square < _DETERMINED * np.square(y).sum() / self.problem.n / y.shape[1]:
+        if columns := np.flatnonzero(alike >= 1 - _DETERMINED).tolist():
+            yield f"{self._named(columns, 'alone determine')} y: check for a leak"
+        elif self.least_squares.mean_square < _DETERMINED * np.square(y).sum() / n / y.shape[1]:
             yield "the columns of X determine y almost exactly: check that none of them was computed from it"
-
-    def _on_rare_columns(self) -> Iterator[str]:
-        """Scaled columns that are constant but for a few rows: new rows that differ there are far away."""
-        problem = self.problem
-        if not self.scales or problem.is_weighted or problem.stream is not None:
-            return
-        X, n = problem.X, problem.n
-        # A column of unit variance that differs in k rows has an entry of size sqrt(n / k - 1) at least.
-        least = max(_FAR, 0.9 * math.sqrt(max(n / _RARE - 1, 0)))
-        suspects = np.flatnonzero(np.abs(X).max(axis=0) >= least)
-        counts = (np.abs(X[:, suspects] - np.median(X[:, suspects], axis=0)) > _DETERMINED).sum(axis=0)
-        columns = suspects[counts <= _RARE].tolist()
-        if columns:
-            differ = f"{self._named(columns)} differ{'s' * (len(columns) == 1)}"
-            far = "new rows that differ there may have errors far above the test error; leave out what is so rare"
-            yield f"{differ} from the usual value in at most {_RARE} rows: {far}"
-
-    def _named(self, columns: list[int]) -> str:
-        """Columns of X by their names, or by their places; the first few of many."""
-        shown = [repr(self.names[place]) if self.names else str(place) for place in columns[:_LISTED]]
-        shown += [f"... ({len(columns)} of them)"] * (len(columns) > _LISTED)
-        some = ", ".join(shown)
-        return some if self.names else f"column{'s' * (len(columns) > 1)} {some} of X (counted from 0)"
-
-    def _on_classes(self) -> Iterator[str]:
+        has_rows = not problem.is_weighted and problem.stream is None
         share = "plan.accuracy is the share of new rows that a single run should classify correctly"
-        problem = self.problem
         if self.classes is not None:
             how = "-1 and 1" if len(self.classes) == 2 else "a column of 0 and 1 each"
             learned = f"y has {len(self.classes)} classes, learned by squared loss as {how}"
             yield f"{learned}: the test error is that of these numbers; {share}"
-        elif not (problem.outputs or problem.is_weighted or problem.stream is not None):
-            y = problem.y + self.standardizer.response_mean
-            values = np.unique(np.round(y, 9))
+        elif has_rows and not problem.outputs:
+            values = np.unique(np.round(problem.y + self.standardizer.response_mean, 9))
             if len(values) == 2:
                 two = f"y is {values[0]:g} or {values[1]:g}: for two classes predict the one that is nearer"
                 yield f"{two}; the test error is a mean square; {share}"
-            elif 2 < len(values) <= min(_CLASSES, len(y) // 5) and (values == np.round(values)).all():
+            elif 2 < len(values) <= min(_CLASSES, n // 5) and (values == np.round(values)).all():
                 yield f"y has {len(values)} values, all whole: if they are classes, plan with classes=True"
+        if self.scales and has_rows:
+            # A column of unit variance that differs in k rows has an entry of size sqrt(n / k - 1) at least.
+            least, X = max(_FAR, 0.9 * math.sqrt(max(n / _RARE - 1, 0))), problem.X
+            suspects = np.flatnonzero(np.abs(X).max(axis=0) >= least)
+            counts = (np.abs(X[:, suspects] - np.median(X[:, suspects], axis=0)) > _DETERMINED).sum(axis=0)
+            if columns := suspects[counts <= _RARE].tolist():
+                few = f"{self._named(columns, 'differ')} from the usual value in at most {_RARE} rows"
+                far = "new rows that differ there may have errors far above the test error"
+                yield f"{few}: {far}; leave out what is so rare"
+
+    def _named(self, columns: list[int], verb: str) -> str:
+        """Columns of X by their names, or by their places, the first few of many; and what they do."""
+        shown = [repr(self.names[place]) if self.names else str(place) for place in columns[:_LISTED]]
+        shown += [f"... ({len(columns)} of them)"] * (len(columns) > _LISTED)
+        some = ", ".join(shown)
+        if not self.names:
+            some = f"column{'s' * (len(columns) > 1)} {some} of X (counted from 0)"
+        return f"{some} {verb}{'s' * (len(columns) == 1)}"
 
     def table(self, *, at_chosen_epoch: bool = False) -> Table:
         """Cost of wrong steps and batch sizes: by how many per cent their test error is above the least.
@@ -571,9 +522,9 @@ class Plan(Displayed):
         Every cell stops when it is best for it; with `at_chosen_epoch` after as many epochs as the best recipe.
         `to_frame()` and iteration have a row for each batch size and step.
         """
-        errors = self.errors
+        errors, base = self.errors, float(self.errors.min())
         when = np.full(errors.shape[:2], self.best.place[3]) if at_chosen_epoch else errors.argmin(axis=-1)
-        found, base = np.take_along_axis(errors, when[..., np.newaxis], -1)[..., 0], float(errors.min())
+        found = self.at_chosen_epoch if at_chosen_epoch else self.at_best_epoch
         header = ["batch size", *(f"{share:.3g}" for share in self.shares)]
         cells = [
             [f"{size:g}", *(_above(cell, base) for cell in row)]
@@ -608,11 +559,10 @@ class Plan(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """The best recipe, with `runners_up`, `least_squares`, `ridge` and `notes`, in numbers, words and lists."""
-        names = ("runners_up", "least_squares", "ridge", "notes")
-        others = {name: plain(getattr(self, name)) for name in names}
-        shown = ("test_error", "interval", "standard_error", "naive_test_error", "median_absolute_error")
-        numbers = {name: plain(getattr(self, name)) for name in shown}
-        return {**self.best.to_dict(), **numbers, "rows": self.problem.n, **others}
+        first = "test_error interval standard_error naive_test_error median_absolute_error"
+        numbers = {name: getattr(self, name) for name in first.split()} | {"rows": self.problem.n}
+        others = {name: getattr(self, name) for name in ("runners_up", "least_squares", "ridge", "notes")}
+        return {**self.best.to_dict(), **plain(numbers | others)}
 
     def __repr__(self) -> str:
         best, n, (low, high) = self.best, self.problem.n, self.interval
@@ -727,22 +677,23 @@ def plan(
     # Names of columns and files are no labels.
     is_named = any(isinstance(part, str | os.PathLike) for part in (X, y))
     labels = None if y is None or is_named else classes_of(y, classes)
-    y = y if labels is None else labels.targets
-    if labels is not None and isinstance(sample_weight, str) and sample_weight == "balanced":
-        sample_weight = labels.balanced
+    if labels is not None:
+        y = labels.targets
+        if isinstance(sample_weight, str) and sample_weight == "balanced":
+            sample_weight = labels.balanced
     problem, standardizer, centres, scales = _standardized(X, y, standardize, intercept, sample_weight)
     n, verifies = problem.n, _arrays.flag("verify", verify)
     template = base.checked(SampleReshuffling(batch_size=1) if scheme is None else scheme, n)
+    default = [*(size for size in _BATCH_SIZES if size < n), n]
     grid = {
-        "batch_sizes": _sizes(batch_sizes, n),
+        "batch_sizes": _sizes(default if batch_sizes is None else batch_sizes, n),
         "shares": _numbers("steps", steps, "above 0 and below 1, in units of the safe step", 0.0, 1.0),
         "penalties": _numbers("penalties", penalties, "at least 0", -1.0, np.inf),
         "epochs": np.unique(np.geomspace(1, _arrays.whole_number("epochs", epochs, 1), _EPOCHS).round()),
     }
     momenta = _numbers("momenta", momenta, "at least 0 and below 1", -1.0, 1.0)
-    spectrum = RowSpectrum.of(problem, centres)
-    of_run = _arrays.flag("of_run", of_run)
-    search = Search(spectrum, template.with_batch_size(1), **grid, momenta=momenta, of_run=of_run)
+    spectrum, template = RowSpectrum.of(problem, centres), template.with_batch_size(1)
+    search = Search(spectrum, template, **grid, momenta=momenta, of_run=_arrays.flag("of_run", of_run))
     best, *others = search.ranked(verifies)
     correction = search.correction(best, scales)
     if math.isnan(best.standard_error):
@@ -759,14 +710,14 @@ def plan(
     )
     names: Any = getattr(X, "columns", None)
     return Plan(
-        best=best,
-        runners_up=tuple(runners_up.values()),
-        problem=problem,
-        standardizer=standardizer,
-        centres=centres,
-        scales=scales,
-        least_squares=least_squares,
-        ridge=ridge,
+        best,
+        tuple(runners_up.values()),
+        problem,
+        standardizer,
+        centres,
+        scales,
+        least_squares,
+        ridge,
         **grid,
         mean_squares=search.mean_squares,
         spreads=search.spreads,
@@ -805,24 +756,20 @@ def _standardized(
         )
     scales = standardize is None or _arrays.flag("standardize", standardize)
     centres = intercept is None or _arrays.flag("intercept", intercept)
-    raw = LeastSquares(X, y)
-    if raw.stream is not None:
-        stream = LeastSquares(X, y, sample_weight=sample_weight).stream
-        assert stream is not None
+    raw, weighted = LeastSquares(X, y), LeastSquares(X, y, sample_weight=sample_weight)
+    if (stream := weighted.stream) is not None:
         made = stream.standardizer(centre=centres, scale=scales)
         problem = LeastSquares(stream.standardized(made, stream.weights), None)
         _require_something_to_learn(problem, intercept=False)
         return problem, made, centres, scales
     _require_something_to_learn(raw, centres)
-    weights = LeastSquares(X, y, sample_weight=sample_weight).sample_weight
+    weights = weighted.sample_weight
     made = Standardizer.of(raw.X, raw.y, centre=centres, scale=scales, weights=weights)
     features, responses = (made.rows(raw.X), made.responses(raw.y)) if centres or scales else (raw.X, raw.y)
     return LeastSquares(features, responses, sample_weight=weights), made, centres, scales
 
 
-def _sizes(given: ArrayLike | None, n: int) -> FloatArray:
-    if given is None:
-        return np.array([*(size for size in _BATCH_SIZES if size < n), n], dtype=np.float64)
+def _sizes(given: ArrayLike, n: int) -> FloatArray:
     values = _arrays.any_array("batch_sizes", given)
     if values.ndim != 1 or not values.size:
         raise ArgumentError("batch_sizes", "be a list of whole numbers, such as [16, 64]", f"it is {given!r}")
@@ -852,12 +799,13 @@ def _require_something_to_learn(problem: LeastSquares, intercept: bool) -> None:
         raise ArgumentError("X", allowed, f"it has {problem.n}")
     constant = np.ptp(y, axis=0) == 0 if are_all else ~y.any(axis=0)
     if constant.any():
-        which = "y" if problem.outputs is None else f"y[:, {int(np.argmax(constant))}]"
-        value = float(y[0, int(np.argmax(constant))])
+        column = int(np.argmax(constant))
+        which, given = (
+            "y" if problem.outputs is None else f"y[:, {column}]",
+            f"it is {y[0, column]:g} everywhere",
+        )
         allowed, hint = "not be the same for all rows", "check that it is the right column, or drop it"
-        raise ArgumentError(which, allowed, f"it is {value:g} everywhere: nothing is to be learned", hint)
-    if intercept and are_all and not np.ptp(X, axis=0).any():
-        allowed = "have a column that is not constant"
+        raise ArgumentError(which, allowed, f"{given}: nothing is to be learned", hint)
+    if not X.any() or (intercept and are_all and not np.ptp(X, axis=0).any()):
+        allowed = "have an entry that is not zero" if not X.any() else "have a column that is not constant"
         raise ArgumentError("X", allowed, "all of them are", "check the features")
-    if not X.any():
-        raise ArgumentError("X", "have an entry that is not zero", "all of them are", "check the features")

@@ -15,34 +15,28 @@ from reshuffle._arrays import AnyArray, FloatArray
 from reshuffle.planning.correction import DRAWS, NORMAL, QUANTILES, bootstrapped
 from reshuffle.problem.classes import Classes
 from reshuffle.recipe import Average
-from reshuffle.sklearn.regressor import (
-    LinearEstimator,
-    MiniBatchRegressor,
-    TrainingData,
-    TrainingParameters,
-    checked_rows,
-    checked_weights,
-    regressor_like,
-)
+from reshuffle.sklearn import regressor
 from reshuffle.sklearn.regressor_cv import HeldOutSearch
 
 
-class _Classifier(ClassifierMixin, LinearEstimator):
+class _Classifier(ClassifierMixin, regressor.LinearEstimator):
     """Decisions by the outputs of a `MiniBatchRegressor` that has learned targets of classes."""
 
-    def _labelled(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> tuple[TrainingData, Classes]:
+    def _labelled(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None
+    ) -> tuple[regressor.TrainingData, Classes]:
         """Rows, targets and weights, with at least two rows, and the classes."""
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(y)
         classes = Classes.of(column_or_1d(y, warn=True))
-        weights = None if sample_weight is None else checked_weights(sample_weight, X.shape[0])
+        weights = None if sample_weight is None else regressor.checked_weights(sample_weight, X.shape[0])
         if self.class_weight is not None:
             own = compute_sample_weight(self.class_weight, y)
             weights = own if weights is None else own * weights
         self.classes_ = classes.names
-        return TrainingData(_arrays.real_array("X", X), classes.targets, weights), classes
+        return regressor.TrainingData(_arrays.real_array("X", X), classes.targets, weights), classes
 
-    def _take(self, model: MiniBatchRegressor) -> None:
+    def _take(self, model: regressor.MiniBatchRegressor) -> None:
         """Make the outputs of a fitted model those of the classes."""
         self._fit = model._fit
         self.coef_, self.intercept_ = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
@@ -51,7 +45,7 @@ class _Classifier(ClassifierMixin, LinearEstimator):
     def decision_function(self, X: Any) -> FloatArray:
         """Scores of rows X (m, p): (m,), positive for the second of two classes, or (m, K)."""
         check_is_fitted(self)
-        scores = checked_rows(self, X) @ self.coef_.T + self.intercept_
+        scores = regressor.checked_rows(self, X) @ self.coef_.T + self.intercept_
         return np.asarray(scores[:, 0] if len(self.classes_) == 2 else scores)
 
     def predict(self, X: Any) -> AnyArray:
@@ -61,7 +55,7 @@ class _Classifier(ClassifierMixin, LinearEstimator):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MiniBatchClassifier(_Classifier, TrainingParameters):
+class MiniBatchClassifier(_Classifier, regressor.TrainingParameters):
     """The linear classifier that mini-batch SGD on the squared loss gives, computed without training.
 
     Two classes are learned as -1 and 1, more as one output each, 1 for the row's own class and 0 for the others, as
@@ -105,7 +99,7 @@ fit_intercept, standardize, single_run, rtol, budget, random_state
         `MiniBatchRegressor`, is taken times the weights of these.
         """
         data, _ = self._labelled(X, y, sample_weight)
-        self._take(regressor_like(self).fit(data.X, data.y, data.weights))
+        self._take(regressor.regressor_like(self).fit(data.X, data.y, data.weights))
         return self
 
 

@@ -12,18 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from reshuffle._arrays import FloatArray
 from reshuffle.problem.kernel import KernelFeatures
-from reshuffle.sklearn.regressor import (
-    TrainingData,
-    TrainingParameters,
-    checked_rows,
-    positions_warn,
-    regressor_like,
-)
+from reshuffle.sklearn import regressor
 
 
-@positions_warn("kernel", "batch_size", "learning_rate", "epochs", allowed=1)
+@regressor.positions_warn("kernel", "batch_size", "learning_rate", "epochs", allowed=1)
 @dataclass(eq=False, repr=False, kw_only=True)
-class MiniBatchKernelRegressor(MultiOutputMixin, RegressorMixin, TrainingParameters):
+class MiniBatchKernelRegressor(MultiOutputMixin, RegressorMixin, regressor.TrainingParameters):
     """The function that mini-batch SGD on the squared loss gives in the space of a kernel, without training.
 
     A visit to a batch of m rows is f -> f - learning_rate (sum of k(x, .) (f(x) - y) / m + weight_decay f), from
@@ -79,9 +73,9 @@ budget, random_state
         X is (n, p), dense or sparse, or (n, n) for a kernel that is precomputed; y is (n,) or (n, t), and
         `sample_weight` (n,) as in MiniBatchRegressor.
         """
-        data = TrainingData.checked(self, X, y, sample_weight, 1)
+        data = regressor.TrainingData.checked(self, X, y, sample_weight, 1)
         features = KernelFeatures(self._kernel(data.X, data.X))
-        model = regressor_like(self, fit_intercept=False)
+        model = regressor.regressor_like(self, fit_intercept=False)
         model.fit(features.rows, data.y, sample_weight)
         self.X_fit_, self._fit, self.n_iter_ = data.X, model._fit, model.n_iter_
         self.dual_coef_ = features.weights(model.coef_.T)
@@ -90,7 +84,7 @@ budget, random_state
     def predict(self, X: Any) -> FloatArray:
         """Predictions for rows X (m, p), or for their kernel (m, n) with those of `fit`: (m,) or (m, t)."""
         check_is_fitted(self)
-        return np.asarray(self._kernel(checked_rows(self, X), self.X_fit_) @ self.dual_coef_)
+        return np.asarray(self._kernel(regressor.checked_rows(self, X), self.X_fit_) @ self.dual_coef_)
 
     def _kernel(self, rows: FloatArray, others: FloatArray) -> FloatArray:
         if self.kernel == "precomputed":

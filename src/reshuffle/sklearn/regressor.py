@@ -489,13 +489,6 @@ class MiniBatchRegressor(LinearRegressor, TrainingParameters):
     n_features_in_, feature_names_in_
         Number and names of the columns of X, as in all estimators.
 
-    Notes
-    -----
-    Weights of rows are taken relative to their mean, rows of weight zero are left out, and a batch of m rows with
-    weights w has the gradient sum of w x (x'b - y) / m: torch's `(w * loss).mean()`. A row of weight three is
-    visited once, with three times the gradient; three copies of it are visited three times. The two are the same
-    where one batch holds all rows.
-
     >>> import numpy as np
     >>> from reshuffle.sklearn import MiniBatchRegressor
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([1.0, 3.0, 4.0, 8.0])
@@ -522,7 +515,8 @@ class MiniBatchRegressor(LinearRegressor, TrainingParameters):
         y : (n,) or (n, t)
             Or a source like that of X, or the name of a column.
         sample_weight : (n,), optional
-            None below zero; see the notes of the class.
+            None below zero, relative to their mean: a batch of m rows has the gradient sum of w x (x'b - y) / m. A
+            row of weight three is visited once, with three times the gradient; rows of weight zero are left out.
         """
         try:
             epochs = math.inf if self.epochs == math.inf else _arrays.whole_number("epochs", self.epochs, 1)

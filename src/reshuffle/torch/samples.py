@@ -1,6 +1,6 @@
 """Models and loaders of torch: devices, models that always give the same outputs, and all samples of a loader."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
 
@@ -93,30 +93,38 @@ def require_precision(what: str, value: Any, model: str) -> None:
         )
 
 
-def pairs(loader: Any) -> Iterator[tuple[Any, AnyArray]]:
-    """Batches of (inputs, targets) that hold every sample of a loader once, whatever its order and what it drops.
+def collected(loader: Any, rows_of: Callable[[Any], Any]) -> tuple[list[Any], AnyArray]:
+    """What a function makes of each batch of inputs, and the targets of all samples, in the order of the data.
 
-    A loader may be any finite iterable of pairs; those that are empty, end early or do not end are refused.
+    Every sample is taken once, whatever the order of the loader and what it drops. It may be any finite iterable of
+    pairs (inputs, targets); those that are empty, end early or do not end are refused.
 
     >>> torch = torch_itself()
     >>> data = torch.utils.data.TensorDataset(torch.arange(5.0), torch.arange(5.0))
     >>> loader = torch.utils.data.DataLoader(data, batch_size=2, shuffle=True, drop_last=True)
-    >>> [targets.tolist() for inputs, targets in pairs(loader)]
-    [[0.0, 1.0], [2.0, 3.0], [4.0]]
+    >>> collected(loader, list)[1].tolist()
+    [0.0, 1.0, 2.0, 3.0, 4.0]
     """
     batches = _in_order(loader)
     data = getattr(batches, "dataset", None)
     expected = len(data) if data is not None and hasattr(data, "__len__") else None
-    seen, is_empty = 0, True
-    for batch in batches:
+    found: list[Any] = []
+    targets: list[AnyArray] = []
+    seen = 0
+    for batch in track(batches, None, "reading samples"):
         if not (isinstance(batch, (list, tuple)) and len(batch) == 2):
             length = f" of {len(batch)}" if isinstance(batch, (list, tuple)) else ""
             raise UnsupportedError(
                 f"loader must give pairs (inputs, targets), but a batch is a {kind(batch)}{length}."
             )
-        targets = np.asarray(torch_itself().as_tensor(batch[1]).detach().cpu())
-        yield batch[0], targets
-        seen, is_empty = seen + len(targets), False
+        targets.append(np.asarray(torch_itself().as_tensor(batch[1]).detach().cpu()))
+        found.append(rows_of(batch[0]))
+        rows, count = len(found[-1]), len(targets[-1])
+        if rows != count:
+            raise ValueError(
+                f"there must be one row per sample, but a batch has {rows} rows and {count} targets."
+            )
+        seen += count
         if expected is None and seen > _MOST:
             raise BudgetError(
                 f"loader must end, but it gave more than {_MOST} samples and does not tell its length; give a "
@@ -129,8 +137,9 @@ def pairs(loader: Any) -> Iterator[tuple[Any, AnyArray]]:
             f"loader must give as many samples as it says, {expected}, but it gave "
             f"{'more' if seen > expected else seen}; its length must not change."
         )
-    if is_empty:
+    if not found:
         raise ValueError("loader must give at least one batch, but it is empty.")
+    return found, np.concatenate(targets)
 
 
 def _in_order(loader: Any) -> Any:
@@ -148,19 +157,6 @@ def _in_order(loader: Any) -> Any:
     # A list of batches has no batch_size; any will do, since nothing is trained here.
     size = getattr(cutter, "batch_size", 64)
     return utils.DataLoader(data, batch_size=size, collate_fn=loader.collate_fn)
-
-
-def collected(loader: Any, rows_of: Callable[[Any], Any]) -> tuple[list[Any], AnyArray]:
-    """What a function makes of each batch of inputs, and the targets of all samples, in the order of the data."""
-    found: list[tuple[Any, AnyArray]] = []
-    for inputs, answers in track(pairs(loader), None, "reading samples"):
-        found.append((rows_of(inputs), answers))
-        rows, targets = map(len, found[-1])
-        if rows != targets:
-            raise ValueError(
-                f"there must be one row per sample, but a batch has {rows} rows and {targets} targets."
-            )
-    return [rows for rows, _ in found], np.concatenate([targets for _, targets in found])
 
 
 def all_inputs(loader: Any, where: Any) -> tuple[Any, AnyArray]:
