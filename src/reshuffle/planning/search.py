@@ -194,9 +194,9 @@ class Search:
                     path = np.union1d(self.epochs[self.epochs < near[-1]], near)
                     along = self.spectrum.spreads(recipe.scheme, np.array([step]), path, penalty)[0]
                     spreads = of_spreads = along[np.searchsorted(path, near)]
-                if (spreads > _VISIBLE * squares).any():
-                    parts = single_runs.spread(run, near)[:2]
-                    spreads, of_spreads = (part.reshape(len(near), -1).mean(axis=1) for part in parts)
+                    if not (spreads <= _VISIBLE * squares).all():
+                        parts = single_runs.spread(run, near)[:2]
+                        spreads, of_spreads = (part.reshape(len(near), -1).mean(axis=1) for part in parts)
         except REFUSALS as refusal:
             return replace(self.with_error(recipe), method=f"{_SCREENED}; {refusal}", is_verified=True)
         best = _first(squares + spreads)
