@@ -98,8 +98,9 @@ def _holds(group, moved):
         allowed += (
             _ALLOWED * arb(group.error) + arb(group.floor) + _MOVEMENTS * _movement(group.expected, moved)
         )
-        # A run that overflows is infinite as a whole: one entry that is beyond all numbers allows for all.
-        overflows = any(size(value) > NEARLY_BEYOND for value in group.expected)
+        # A run that overflows, or has no limit, is infinite as a whole: one such entry allows for all.
+        values = [value for every in [group.expected, *moved] for value in every]
+        overflows = any(value is None or size(value) > NEARLY_BEYOND for value in values)
         return all(
             (overflows and math.isinf(actual))
             or _entry_holds(actual, [value, *(values[place] for values in moved)], allowed)
