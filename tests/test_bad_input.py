@@ -230,7 +230,7 @@ ENDLESS = rs.descend(known, BOTH, step=falling)
         )),
         *((lambda asked=asked: rs.simulate(known, FULL, **{**PLAIN, **asked}), ValueError, message)
           for asked, message in (
-            ({"runs": 3}, "runs must be a whole number of at least 4, but it is 3"),
+            ({"runs": 3}, "runs must be a whole number between 4 and 1000000000, but it is 3"),
             ({"runs": 5}, r"runs must be even, .* but it is 5"),
             ({"epochs": math.inf}, "epochs must be finite to be simulated"),
             ({"seed": 1.5}, "seed must be a whole number of at least 0, but it is 1.5"),
@@ -253,7 +253,8 @@ ENDLESS = rs.descend(known, BOTH, step=falling)
         )),
         (lambda: rs.descend(problem, rs.Cyclic(batch_size=2, order=[1, 0]), 0.1), ValueError, "order must hold"),
         (lambda: rs.ShuffleOnce(batches=3, draws=5), ValueError, "draws must be even"),
-        (lambda: rs.ShuffleOnce(batches=3, draws=2), ValueError, "draws must be a whole number of at least 4"),
+        (lambda: rs.ShuffleOnce(batches=3, draws=2), ValueError,
+         "draws must be a whole number between 4 and 1000000, but it is 2"),
         (lambda: rs.descend(problem, rs.SampleWithReplacement(batch_size=7, drop_last=True), 0.1), ValueError,
          "batch_size must be a whole number between 1 and 6"),
         *((lambda wrong=wrong: getattr(rs, wrong), AttributeError, f"'{wrong}'; did you mean '{right}'?")
@@ -293,3 +294,31 @@ def test_front_ends_word_refused_arguments_themselves(call, argument):
         call()
     assert refused.value.argument == argument
     assert refused.value.worded({argument: "--this"}).startswith(f"--this must {refused.value.allowed}, but ")
+
+
+@for_all(
+    "ask, message",
+    [
+        (lambda huge: rs.gaussian(huge, 2), "n must be a whole number between 1 and"),
+        (lambda huge: rs.gaussian(2, huge), "p must be a whole number between 1 and"),
+        (lambda huge: rs.random_features(X, huge), "width must be a whole number between 1 and"),
+        (lambda huge: rs.ShuffleOnce(batches=3, draws=huge), "draws must be a whole number between 4 and"),
+        (
+            lambda huge: rs.simulate(problem, rs.FullBatch(), 0.01, epochs=1, runs=huge),
+            "runs must be a whole number between 4 and",
+        ),
+        (lambda huge: rs.PoissonSampling(0.5, steps=huge), "steps must be a whole number between 1 and"),
+        (lambda huge: rs.PoissonSampling(1 / huge), "steps must be a whole number between 1 and"),
+        (lambda huge: rs.plan(X, X[:, 0], epochs=huge), "epochs must be a whole number between 1 and"),
+        (lambda _: rs.descend(problem, rs.FullBatch(), 0.01).on(X), "problem must be a LeastSquares"),
+    ],
+)
+def test_counts_beyond_all_memory(ask, message):
+    for huge in (1e300, 2**63):
+        with pytest.raises((TypeError, rs.ArgumentError), match=message):
+            ask(huge)
+
+
+def test_an_interval_of_hardly_any_coverage():
+    interval = rs.descend(problem, rs.FullBatch(), 0.01).prediction_interval(X[:1], 3, coverage=1e-300)
+    assert np.isfinite([interval.lower, interval.upper]).all()

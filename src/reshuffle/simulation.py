@@ -31,6 +31,7 @@ _SLICE = 256
 """Runs whose products one thread does."""
 _FEWEST_ROWS = 2 / 3
 """Rows per column from which a batch is visited by its sums."""
+_MOST_RUNS = 1_000_000_000
 _FEW = 512
 """Runs that are trained together even where that is more: only those at the same batch share a product."""
 
@@ -419,7 +420,7 @@ def simulate(
     steps = base.scheme_of(scheme).steps(problem.n)
     made = recipe.checked(step, alpha, penalty, momentum, steps, nesterov, unpenalized, problem.p, average)
     problem, scheme, made, when = _trained(problem, scheme, made, epochs)
-    runs = _arrays.whole_number("runs", runs, 4)
+    runs = _arrays.whole_number("runs", runs, 4, _MOST_RUNS)
     if runs % 2:
         raise ArgumentError(
             "runs", "be even, since runs come in pairs that share their noise", f"it is {runs}"

@@ -38,6 +38,7 @@ from reshuffle.validation.classification import Classification
 _BATCH_SIZES = (16, 32, 64, 128, 256)
 _SHARES = tuple(0.5 * 2.0**-power for power in range(8))
 """Up to half of the safe step, at which the noise of single runs would be without bound."""
+_MOST_EPOCHS = 1_000_000_000
 _EPOCHS = 80
 _RIDGES = 60
 _TINY = 1e-11
@@ -685,11 +686,12 @@ def plan(
     n, verifies = problem.n, _arrays.flag("verify", verify)
     template = base.checked(SampleReshuffling(batch_size=1) if scheme is None else scheme, n)
     default = [*(size for size in _BATCH_SIZES if size < n), n]
+    last = _arrays.whole_number("epochs", epochs, 1, _MOST_EPOCHS)
     grid = {
         "batch_sizes": _sizes(default if batch_sizes is None else batch_sizes, n),
         "shares": _numbers("steps", steps, "above 0 and below 1, in units of the safe step", 0.0, 1.0),
         "penalties": _numbers("penalties", penalties, "at least 0", -1.0, np.inf),
-        "epochs": np.unique(np.geomspace(1, _arrays.whole_number("epochs", epochs, 1), _EPOCHS).round()),
+        "epochs": np.unique(np.geomspace(1, last, _EPOCHS).round()),
     }
     momenta = _numbers("momenta", momenta, "at least 0 and below 1", -1.0, 1.0)
     spectrum, template = RowSpectrum.of(problem, centres), template.with_batch_size(1)

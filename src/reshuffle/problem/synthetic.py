@@ -12,6 +12,8 @@ from reshuffle._arrays import FloatArray
 from reshuffle.errors import ArgumentError
 from reshuffle.problem.least_squares import CovarianceLike, LeastSquares, checked_covariance
 
+_MOST = 1_000_000_000
+"""Samples, features and hidden units at most: beyond, arrays have no size."""
 _ACTIVATIONS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
     "relu": lambda inputs: np.maximum(inputs, 0.0),
     "tanh": np.tanh,
@@ -56,7 +58,7 @@ def random_features(
     2.0
     """
     inputs = _arrays.matrix("X", X)
-    width = _arrays.whole_number("width", width, 1)
+    width = _arrays.whole_number("width", width, 1, _MOST)
     rng = _arrays.generator("seed", seed)
     # Drawn feature by feature, so that more of them do not change the first.
     weights = rng.standard_normal((width, inputs.shape[1]))
@@ -111,8 +113,8 @@ def gaussian(
     >>> gaussian(100, 150, noise=0.5, seed=1)
     LeastSquares(n=100, p=150, truth known)
     """
-    n = _arrays.whole_number("n", n, 1)
-    p = _arrays.whole_number("p", p, 1)
+    n = _arrays.whole_number("n", n, 1, _MOST)
+    p = _arrays.whole_number("p", p, 1, _MOST)
     noise = _arrays.nonnegative("noise", noise)
     rng = _arrays.generator("seed", seed)
     X = checked_covariance(covariance, p).root()(rng.standard_normal((n, p)))

@@ -465,7 +465,7 @@ class Run:
         >>> run.on(rs.gaussian(50, 20))
         Run(LeastSquares(n=50, p=20, truth known), Cyclic(batch_size=10), step=0.1)
         """
-        problem, scheme = base.fitted(problem, self.scheme)
+        problem, scheme = base.fitted(checked_problem(problem), self.scheme)
         recipe = self.recipe.fitted(scheme, problem.n)
         accuracy = self.accuracy
         if budget is not None:

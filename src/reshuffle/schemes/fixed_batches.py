@@ -16,7 +16,8 @@ from reshuffle.schemes.base import Batches, Scheme, Shuffle, Visit, with_named_n
 
 _MOST_ENUMERATED = 720
 """Orders up to which all of them are averaged over: 6 batches."""
-_DRAWS = 256
+_DRAWS, _MOST_DRAWS = 256, 1_000_000
+"""Orders that are drawn by default, and at most: they are followed side by side."""
 
 
 class FullBatch(Scheme):
@@ -176,7 +177,7 @@ class ShuffleOnce(Cyclic):
         super().__init__(
             batches=batches, order=order, batch_size=batch_size, drop_last=drop_last, normalize=normalize
         )
-        self.draws = None if draws is None else _arrays.whole_number("draws", draws, 4)
+        self.draws = None if draws is None else _arrays.whole_number("draws", draws, 4, _MOST_DRAWS)
         if self.draws is not None and self.draws % 2:
             allowed = "be even, since orders are drawn with their reverses"
             raise ArgumentError("draws", allowed, f"it is {draws}")

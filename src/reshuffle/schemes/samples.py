@@ -329,6 +329,7 @@ class WeightedSampling(DrawnSamples):
         return SampleWithReplacement(batch_size=self.batch_size, drop_last=self.drop_last).equivalent(n)
 
 
+_MOST_STEPS = 10_000_000
 _DRAWN_AT_ONCE = 1 << 22
 """Rows times runs for which it is drawn at once who takes part."""
 
@@ -384,7 +385,8 @@ class PoissonSampling(DrawnSamples):
             raise ArgumentError("rate", "be above 0 and at most 1", f"it is {rate!r}")
         # 1 / q may be a whole number less rounding.
         default = int(1 / self.rate * (1 + 1e-12))
-        Scheme.__init__(self, batches=default if steps is None else steps, normalize=normalize)
+        steps = _arrays.whole_number("steps", default if steps is None else steps, 1, _MOST_STEPS)
+        Scheme.__init__(self, batches=steps, normalize=normalize)
         self._kept = None
         self._default_steps = self.batches == default
         self.gradient_noise = _arrays.nonnegative("gradient_noise", gradient_noise)

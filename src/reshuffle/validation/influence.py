@@ -276,7 +276,7 @@ def prediction_interval(
     inside = left_out.inside(features)
     centres = run.predict(features, requested).reshape(len(requested), len(features), outputs)
     # The smallest bounds below, and as many above, that are left outside.
-    outside = math.floor((1 - coverage) * (n + 1) * (1 + 1e-12))
+    outside = min(math.floor((1 - coverage) * (n + 1) * (1 + 1e-12)), n)
     ends = np.stack([np.full_like(centres, -np.inf), np.full_like(centres, np.inf)])
     height = max(1, _CHUNK // max(residuals.size, 1))
     starts = range(0, len(features), height) if outside else ()
