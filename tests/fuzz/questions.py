@@ -121,7 +121,7 @@ def expected_risk(oracle, case, answer):
             [math.inf if size(square[0]) > NEARLY_BEYOND and math.isinf(total) else values[0], *values[1:]]
             for values, square, (total, *_) in zip(rights, squares, found, strict=True)
         ]
-    begin = _sizes(case)[0] ** 2 if case.recipe["momentum"] else 0.0
+    begin = _largest(case.recipe["start"], case.beta_star) ** 2 if case.recipe["momentum"] else 0.0
     every = zip(asked, found, rights, parameters, strict=True)
     for epoch, (total, mean, error), values, largest in every:
         # Powers with momentum are those of I - A: what decays is known relative to where it began.
