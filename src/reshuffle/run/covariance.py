@@ -1,9 +1,10 @@
 """The covariance of the parameters over the random orders, and the spread of predictions."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import NamedTuple
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +24,9 @@ from reshuffle.run.modes import ModesTrajectory
 from reshuffle.run.trajectory import AffineTrajectory
 from reshuffle.schemes.base import Shuffle
 from reshuffle.simulation import simulated_states
+
+if TYPE_CHECKING:
+    from reshuffle.run.run import Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,10 +187,35 @@ class _Covariances(NamedTuple):
     draws: FloatArray | None = None
 
 
-def covariance(
-    run: AffineTrajectory, modes: ModesTrajectory | None, clock: FloatArray
+def covariance(run: "Run", clock: FloatArray) -> ParameterCovariance:
+    """Cov beta_k over the orders of a run, at epochs of any shape; of several outputs, that of each."""
+    if run.problem.outputs is None:
+        return _of_output(run._affine, run._modes, clock)
+    when, each = np.unique(clock), [run.output(number) for number in range(run.problem.outputs)]
+
+    @cache
+    def together(runs: int) -> FloatArray:
+        """The parameters (k, runs, t, p) of simulated runs: their orders are those of every output by itself."""
+        scheme, recipe, seed = each[0]._affine.scheme, each[0]._affine.recipe, run.accuracy.seed
+        return simulated_states(run.problem, scheme, recipe, run.start, when, runs, seed, np.copy)
+
+    found, size = [], 8 * len(when) * run.problem.p * len(each)
+    for number, one in enumerate(each):
+
+        def trained(runs: int, number: int = number) -> FloatArray | None:
+            return None if runs * size > _REMEMBERED_BYTES else together(runs)[:, :, number]
+
+        found.append(_of_output(one._affine, one._modes, clock, trained))
+    return _beside(found, run.problem)
+
+
+def _of_output(
+    run: AffineTrajectory,
+    modes: ModesTrajectory | None,
+    clock: FloatArray,
+    trained: Callable[[int], FloatArray | None] = lambda runs: None,
 ) -> ParameterCovariance:
-    """Cov beta_k over the orders of a run, at epochs of any shape.
+    """Of one output, of which so many runs may be `trained` already: parameters (k, runs, p).
 
     `modes` is the same run in the modes of its mean map, if that is symmetric.
     """
@@ -200,8 +229,8 @@ def covariance(
     if count and rank and moves and run.scheme.is_random:
         # Simulated runs do without the mean over orders, which the timelines take.
         is_simulated = expected_risk.choice(run, modes, when, True, squares=False).taken in _SIMULATED
-        by = _simulated if is_simulated else _of_orders if run.timeline.count > 1 else _followed
-        found = by(run, when)
+        by = _of_orders if run.timeline.count > 1 and not is_simulated else _followed
+        found = _simulated(run, when, trained) if is_simulated else by(run, when)
     matrices, errors, kind, draws = found
     traces = np.trace(matrices, axis1=1, axis2=2)
     unknown = when[np.isfinite(traces) & (errors > traces)]
@@ -218,7 +247,7 @@ def covariance(
     return ParameterCovariance(clock, error, kind, run.problem, inside, run.space, back, (draws,))
 
 
-def beside(each: list[ParameterCovariance], problem: LeastSquares) -> ParameterCovariance:
+def _beside(each: list[ParameterCovariance], problem: LeastSquares) -> ParameterCovariance:
     """The covariances of all outputs of a problem, from that of each."""
     error, inside = stacked([one.error for one in each]), stacked([one._inside for one in each])
     kind = next((one.error_kind for one in each if one.error.any()), each[0].error_kind)
@@ -259,7 +288,9 @@ def _of_orders(run: AffineTrajectory, when: FloatArray) -> _Covariances:
     return _of_draws(states, run.timeline.samples_orders)
 
 
-def _simulated(run: AffineTrajectory, when: FloatArray) -> _Covariances:
+def _simulated(
+    run: AffineTrajectory, when: FloatArray, trained: Callable[[int], FloatArray | None]
+) -> _Covariances:
     """The covariance of simulated runs, or of runs whose epochs are drawn from a few, whichever costs less."""
     most = 2 * max(_FEWEST, int(_REMEMBERED_BYTES / 16 / max(1, run.space.dimension * len(when))))
     # Standard deviations are known to 1 / sqrt(2 runs).
@@ -270,10 +301,15 @@ def _simulated(run: AffineTrajectory, when: FloatArray) -> _Covariances:
         if price < expected_risk.simulation_flops(run, wanted, last):
             return _of_maps(run, when, wanted)
     runs = min(expected_risk.affordable(run, when), most, wanted)
-    states = simulated_states(
-        run.problem, run.scheme, run.recipe, run.start[:, 0], when, runs, run.accuracy.seed,
-        lambda parameters: run.space.coordinates(parameters.T).T,
-    )  # fmt: skip
+
+    def coordinates(parameters: FloatArray) -> FloatArray:
+        return run.space.coordinates(parameters.T).T
+
+    if (known := trained(runs)) is not None:
+        states = np.array([coordinates(one) for one in known])
+    else:
+        start, seed = run.start[:, 0], run.accuracy.seed
+        states = simulated_states(run.problem, run.scheme, run.recipe, start, when, runs, seed, coordinates)
     return _of_draws(run.space.scale * states, sampled=True)
 
 

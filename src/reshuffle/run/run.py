@@ -389,14 +389,12 @@ class Run:
         >>> rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=1.0).covariance([10, float("inf")])
         ParameterCovariance(shape=(2, 20, 20), error at most 1e-16 (estimate))
         """
-        clock, outputs = self.recipe.epochs(epochs), self.problem.outputs
+        clock = self.recipe.epochs(epochs)
         # Deviations of predictions, and then their errors, are those of one covariance.
         last: ParameterCovariance | None = vars(self).get("_last_covariance")
         if last is not None and np.array_equal(last.epochs, clock):
             return last
-        each = [self] if outputs is None else [self.output(number) for number in range(outputs)]
-        found = [covariance.covariance(run._affine, run._modes, clock) for run in each]
-        self._last_covariance = found[0] if outputs is None else covariance.beside(found, self.problem)
+        self._last_covariance = covariance.covariance(self, clock)
         return self._last_covariance
 
     @divergence_first
