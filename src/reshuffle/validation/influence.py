@@ -154,7 +154,7 @@ class LeftOutParameters:
         new = inside[_spread(np.arange(len(inside)), _NEW_OF_ERROR)]
 
         def ask(source: LeavesOut) -> FloatArray:
-            parts = list(self._left_out.changes_by(formula, source, self._finite, some))
+            parts = list(formula.answers(source, some, self._finite, changes=True))
             order = np.argsort(np.concatenate([members for members, _ in parts]))
             changes = np.concatenate([part for _, part in parts], axis=1)[:, order]
             return np.asarray(changes.swapaxes(2, 3) @ new.T)

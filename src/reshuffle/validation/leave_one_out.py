@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays, _budget
 from reshuffle._arrays import BoolArray, FloatArray, IntArray
 from reshuffle._budget import A_SECOND, CALL, require_affordable
-from reshuffle._linalg import few_threads
+from reshuffle._linalg import few_threads, finite_or_inf
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind, weakest
 from reshuffle.epoch.averaging.lattice import Walk
@@ -33,20 +33,10 @@ from reshuffle.validation.cross_validation import (
     row_numbers,
     summed_up,
 )
-from reshuffle.validation.row_updates import (
-    Ask,
-    Formula,
-    Lattice,
-    LeavesOut,
-    LeftOutMaps,
-    MeanOverOrders,
-    Total,
-    Training,
-)
+from reshuffle.validation.row_updates import Ask, Formula, Lattice, LeavesOut, MeanOverOrders, Total, Training
 
 if TYPE_CHECKING:
     from reshuffle.run.run import Run
-    from reshuffle.run.trajectory import AffineTrajectory
 
 _ROWS_OF_ERROR = 128
 """Rows from which the error of a formula is estimated: half of them those with the largest error."""
@@ -244,8 +234,12 @@ class RowsLeftOut:
 
         With momentum, or where samples have several rows, runs that converge are left to folds then.
         """
+        problem = self._problem
         if not epochs.any():
-            return self._at_start(epochs, chosen)
+            problem.require_rows("leave_one_out at the start")
+            missing = problem.compressed.y[chosen] - problem.X[chosen] @ _arrays.columns(self.run.start)
+            parts = [(chosen, self._factors[np.newaxis, chosen, np.newaxis] * missing)]
+            return summed_up(self._make, epochs, problem, chosen, parts, "exact", _no_error)
         found: list[tuple[LeaveOneOut, Formula]] = []
         for formula in self._formulas:
             given = self._by_formula(epochs, chosen, formula)
@@ -273,31 +267,16 @@ class RowsLeftOut:
             return RowsLeftOut(self.run, self.centred).ask(epochs, chosen)
         return self._by_runs(epochs, chosen)
 
-    def changes(self, epochs: FloatArray, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray]] | None:
+    def changes(self, epochs: FloatArray, rows: IntArray) -> Iterable[tuple[IntArray, FloatArray]] | None:
         """Rows, some at a time, and b_i - b (epochs, rows, r, t) of the last answer; None of folds.
 
         In the coordinates of the formula, or those of the row space.
         """
         if self.taken is not None:
-            return self.changes_by(self.taken, self.taken.rows, epochs, rows)
+            return self.taken.answers(self.taken.rows, rows, epochs, changes=True)
         if not self._changes:
             return None
-        return iter([(rows, np.stack([self._changes[row] for row in rows.tolist()], axis=1))])
-
-    def changes_by(
-        self, formula: Formula, source: LeavesOut, epochs: FloatArray, rows: IntArray
-    ) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Rows, some at a time, and b_i - b (epochs, rows, r, t) by one of the sources of a formula."""
-        units, unit = np.unique(rows // formula.unit), formula.unit
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            for found, parts in source.answers(units, epochs, self._converges(epochs, source), changes=True):
-                mine = rows_of(found, unit)
-                wanted = np.isin(mine, rows)
-                yield mine[wanted], np.repeat(parts, unit, axis=1)[:, wanted]
-
-    def _converges(self, epochs: FloatArray, source: LeavesOut) -> bool:
-        """True if a limit is requested, and there is one: maps of all rows know where they lead by themselves."""
-        return bool(np.isinf(epochs).any()) and (isinstance(source, LeftOutMaps) or self.run.converges)
+        return [(rows, np.stack([self._changes[row] for row in rows.tolist()], axis=1))]
 
     def _read(self, members: IntArray) -> tuple[FloatArray, FloatArray]:
         """X (m, p) and y (m, t) of some of the rows that are in memory."""
@@ -323,16 +302,6 @@ class RowsLeftOut:
         X, y = (np.concatenate(part) for part in zip(*some, strict=True))
         self._known = kept, X, y
 
-    def _at_start(self, epochs: FloatArray, rows: IntArray) -> LeaveOneOut:
-        """Leave out rows of a run that has not begun."""
-        problem = self._problem
-        problem.require_rows("leave_one_out at the start")
-        missing = problem.compressed.y[rows] - problem.X[rows] @ _arrays.columns(self.run.start)
-        parts = [(rows, self._factors[np.newaxis, rows, np.newaxis] * missing)]
-        return summed_up(
-            self._make, epochs, problem, rows, parts, "exact", lambda mean, _: (np.zeros_like(mean), "exact")
-        )
-
     @cached_property
     def _formulas(self) -> list[Formula]:
         """The formulas for leaving out rows, the best first; none if none is within the budget."""
@@ -347,14 +316,21 @@ class RowsLeftOut:
             return []
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                if self._is_shuffled_stream:
-                    return self._independent()
+                draws_samples = run.scheme.shuffle is Shuffle.EVERY_EPOCH and run.scheme.unit is Unit.SAMPLE
+                if draws_samples and self._problem.stream is not None:
+                    return self._independent() if run.scheme.rows_per_unit == 1 else []
                 training = Training(run, scheme, self._factors, self._read)
                 # Of features that are all zero nothing is learned, and there are no modes to leave anything out of.
                 if training.rank == 0:
                     return []
                 if kept:
-                    return self._orders_kept(training)
+                    orders = [each.order(n) for each in scheme.timelines(n)]
+                    side = len(training.roots)
+                    price = len(orders) * (30.0 * side**3 + 10.0 * n * side**2)
+                    if price > run.accuracy.budget:
+                        return []
+                    each = [row_updates.single_order(training, order) for order in orders]
+                    return [Formula("exact", partial(MeanOverOrders, each), training)]
                 if scheme.shuffle is not Shuffle.EVERY_EPOCH:
                     return [Formula("exact", partial(row_updates.mean_visits, training), training)]
                 return self._batches(training) if scheme.unit is Unit.BATCH else self._shuffled(training)
@@ -362,44 +338,22 @@ class RowsLeftOut:
             # Steps so large that products leave the range of numbers have no modes.
             return []
 
-    @property
-    def _is_shuffled_stream(self) -> bool:
-        scheme = self.run.scheme
-        draws = scheme.unit is Unit.SAMPLE and scheme.shuffle is Shuffle.EVERY_EPOCH
-        return draws and self._problem.stream is not None
-
     def _independent(self) -> list[Formula]:
         """Shuffled samples that are read in chunks, as if each visit drew its own.
 
         The error is the sum of what the answers change by with the weights that carry the error of the mean.
         """
-        if self.run.scheme.rows_per_unit > 1:
-            return []
         means = self.run._independent_visits
-
-        def training_of(like: "AffineTrajectory") -> Training:
-            return Training(self.run, means.scheme, self._factors, self._read, like=like)
+        made = partial(Training, self.run, means.scheme, self._factors, self._read)
 
         def error(ask: Ask, total: Total) -> FloatArray:
             here, replicas = ask(formula.rows), (each for _, copies in means.replicas for each in copies)
-            changes = (ask(row_updates.mean_visits(training_of(each))) - here for each in replicas)
+            changes = (ask(row_updates.mean_visits(made(like=each))) - here for each in replicas)
             return np.asarray(sum(np.abs(total(change)) for change in changes))
 
-        training = training_of(means)
+        training = made(like=means)
         formula = Formula("cavity", partial(row_updates.mean_visits, training), training, error, "estimate")
         return [formula]
-
-    def _orders_kept(self, training: Training) -> list[Formula]:
-        """The exact formula, the mean over every order that a run may fix; empty beyond the budget."""
-        side, n = len(training.roots), training.n
-        orders = [each.order(n) for each in training.scheme.timelines(n)]
-        if len(orders) * (30.0 * side**3 + 10.0 * n * side**2) > self.run.accuracy.budget:
-            return []
-
-        def made() -> MeanOverOrders:
-            return MeanOverOrders([row_updates.single_order(training, order) for order in orders])
-
-        return [Formula("exact", made, training)]
 
     def _batches(self, training: Training) -> list[Formula]:
         """Fixed batches in random order: the lattice of their subsets if that is quick, else the cavity equation.
@@ -473,19 +427,16 @@ class RowsLeftOut:
                     "a larger {budget}",
                 ),
             )  # fmt: skip
-        converges = self._converges(when, source)
         some, scale = _rows_of_error(rows, formula.sizes, len(when) * (self._problem.outputs or 1))
 
         def residuals(source: LeavesOut, pieces: Iterable[IntArray]) -> Iterator[tuple[IntArray, FloatArray]]:
             for rows in pieces:
-                for units, found in source.answers(np.unique(rows // formula.unit), when, converges):
-                    mine = rows_of(units, formula.unit)
-                    wanted, flat = np.isin(mine, rows), found.reshape(len(when), len(mine), -1)
-                    yield mine[wanted], self._factors[mine[wanted], np.newaxis] * flat[:, wanted]
+                for members, found in formula.answers(source, rows, when):
+                    yield members, self._factors[members, np.newaxis] * found
 
         def error(mean: FloatArray, total: float) -> tuple[FloatArray, ErrorKind]:
             if formula.error is None:
-                return np.zeros_like(mean), "exact"
+                return _no_error(mean, total)
             order = np.argsort(some)
 
             def squares(source: LeavesOut) -> FloatArray:
@@ -495,8 +446,7 @@ class RowsLeftOut:
                 return made
 
             def weighted_sum(squares: FloatArray) -> FloatArray:
-                found = np.einsum("kmt,m->kt", squares, scale / total)
-                return np.where(np.isnan(found), np.inf, found)
+                return finite_or_inf(np.einsum("kmt,m->kt", squares, scale / total))
 
             try:
                 return formula.error(squares, weighted_sum), formula.error_kind
@@ -571,6 +521,10 @@ class RowsLeftOut:
         way = self.run.mean_choice.method
         each = (0.0 if np.isnan(way.operations) else way.operations) + _CALLS * CALL
         return way.name == "exact" and count * each <= operations
+
+
+def _no_error(mean: FloatArray, total: float) -> tuple[FloatArray, ErrorKind]:
+    return np.zeros_like(mean), "exact"
 
 
 def _rows_of_error(rows: IntArray, sizes: FloatArray | None, numbers: int) -> tuple[IntArray, FloatArray]:

@@ -39,9 +39,8 @@ from reshuffle.epoch.averaging.lattice import (
     subsets_by_size,
 )
 from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits, scaled_blocks, visit_of
-from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.row_space import Blocks
-from reshuffle.schemes.base import Scheme, Shuffle
+from reshuffle.schemes.base import Scheme, Shuffle, rows_of
 from reshuffle.validation.contour import (
     CHUNK,
     FARTHEST,
@@ -95,6 +94,23 @@ class Formula:
         """The source of answers, made when it is first needed."""
         return self.make()
 
+    def answers(
+        self, source: LeavesOut, rows: IntArray, epochs: FloatArray, *, changes: bool = False
+    ) -> Iterator[tuple[IntArray, FloatArray]]:
+        """Rows, some at a time, and y_i - x_i'b_i (epochs, rows, t), or b_i - b (epochs, rows, r, t)."""
+        # Maps of all rows know where they lead by themselves.
+        converges = np.isinf(epochs).any() and (
+            isinstance(source, LeftOutMaps) or self.training.run.converges
+        )
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            units = np.unique(rows // self.unit)
+            for found, parts in source.answers(units, epochs, bool(converges), changes=changes):
+                mine = rows_of(found, self.unit)
+                wanted, size = np.isin(mine, rows), len(mine)
+                # A change is that of all rows of a unit.
+                flat = np.repeat(parts, self.unit, 1) if changes else parts.reshape(len(epochs), size, -1)
+                yield mine[wanted], flat[:, wanted]
+
 
 class Training:
     """Epochs of a constant recipe, in coordinates that are seen from the start.
@@ -117,8 +133,7 @@ class Training:
         as_units: bool = False,
         like: "AffineTrajectory | None" = None,
     ):
-        self.problem: LeastSquares = run.problem
-        self.accuracy = run.accuracy
+        self.run, self.problem, self.accuracy = run, run.problem, run.accuracy
         self.scheme, self.start, self.factors = scheme, run.start, factors
         self.n, self.hyperparameters = run.problem.n, (like or run).recipe.at(0)
         self.partition, divisors = scheme.partition(self.n), scheme.divisors(self.n)
