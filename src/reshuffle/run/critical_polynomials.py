@@ -13,7 +13,7 @@ and past none of them: quadratically fast where it crosses zero, geometrically w
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Context, Decimal, localcontext
+from fractions import Fraction
 from itertools import count
 
 import numpy as np
@@ -44,8 +44,10 @@ _WINDOW, _REACH, _STRETCH = 1.25, 4.0, 1e3
 far the mean may stretch there."""
 _MOST_SUMS = 2e7
 """Products of long numbers that the coefficients of f take, at most: some seconds."""
-_DIGITS, _LONG = 60, 100
-"""Digits of f beyond those that its sum loses, and bits of a square behind the point."""
+_GUARD, _LONG = 200, 100
+"""Bits of f beyond those that its sum loses, and bits of a square, or of a step, behind the point."""
+_TINY = 1e-300
+"""A mean from which on it is a number of ordinary size."""
 _MOST_SAMPLES, _MOST_ENTRIES, _MOST_FLOPS = 20, 1e7, 3e9
 """Most samples whose subsets are followed, entries of a layer, and operations at B steps. 14 samples in as many
 dimensions, one per batch, are below; a search, which interpolates several times, takes 5 s for them."""
@@ -286,7 +288,7 @@ def _rank_one_gap(
     """
     squares = np.add.reduceat(np.square(blocks.rows[:, 0]), blocks.offsets[:-1]) * weight / blocks.divisors
     top = float(squares.max())
-    mean = None if visits[0] == len(squares) else _SymmetricMean(squares / top, visits, chances)
+    mean = None if visits[0] == len(squares) else _symmetric_mean(squares / top, visits, chances)
     rounding = _ROUNDING / 100 * len(squares)
 
     def at(step: float) -> Gap:
@@ -305,46 +307,42 @@ def _rank_one_gap(
     return at
 
 
-class _SymmetricMean:
+def _symmetric_mean(
+    squares: FloatArray, visits: IntArray, chances: FloatArray
+) -> Callable[[float], tuple[float, float, float]]:
     """f(x) = mean over the number J of visits (chances) of e_J(1 - x a) / binom(n, J), for a (n,) between 0 and 1.
 
-    Its terms are up to (1 + x)^J times as large as f: they are summed with as many digits as that takes.
+    Returns x -> log |f|, f'/f and f''/f; -inf where f is zero. Its terms are up to (1 + x)^J times as large as f:
+    they are summed as whole numbers of as many bits behind the point as that takes.
     """
+    n, most, bits = len(squares), int(visits[-1]), 0
+    numbers = [int(math.ldexp(square, _LONG)) for square in squares.tolist()]
+    exact = [(each, Fraction(chance)) for each, chance in zip(visits.tolist(), chances.tolist(), strict=True)]
+    coefficients: list[int] = []
 
-    def __init__(self, squares: FloatArray, visits: IntArray, chances: FloatArray):
-        self._squares = [int(math.ldexp(square, _LONG)) for square in squares.tolist()]
-        self._visits = visits.tolist()
-        self._chances = [Decimal(chance) for chance in chances.tolist()]
-        self._context, self._coefficients = Context(prec=1), [Decimal(0)]
+    def at(x: float) -> tuple[float, float, float]:
+        nonlocal bits, coefficients
+        needed = int(most * math.log2(1 + x) + math.log2(n)) + _GUARD
+        if needed > bits:
+            bits = needed + most
+            sums = np.array([1 << bits] + [0] * most, dtype=object)
+            for number in track(numbers, n, "symmetric functions"):
+                sums[1:] += sums[:-1] * number >> _LONG
+            weights = [sum(chance * math.comb(each, i) for each, chance in exact) for i in range(most + 1)]
+            shares = [(-1) ** i * weight / math.comb(n, i) for i, weight in enumerate(weights)]
+            coefficients = [
+                total * share.numerator // share.denominator
+                for total, share in zip(sums.tolist(), shares, strict=True)
+            ]
+        place, value, slope, bend = int(math.ldexp(x, _LONG)), 0, 0, 0
+        for coefficient in reversed(coefficients):
+            bend = (bend * place >> _LONG) + slope
+            slope = (slope * place >> _LONG) + value
+            value = (value * place >> _LONG) + coefficient
+        if value == 0:
+            return -math.inf, 0.0, 0.0
+        near = abs(value) / (1 << bits)
+        log = math.log(near) if near > _TINY else math.log(abs(value)) - bits * math.log(2)
+        return log, slope / value, 2 * bend / value
 
-    def _sum(self) -> list[Decimal]:
-        """Coefficients of f, as well as the digits allow."""
-        n, most = len(self._squares), self._visits[-1]
-        # Whole numbers of so many bits behind the point: twice as fast as decimals.
-        one = 1 << int(self._context.prec * math.log2(10))
-        sums = np.array([one] + [0] * most, dtype=object)
-        for square in track(self._squares, n, "symmetric functions"):
-            sums[1:] += sums[:-1] * square >> _LONG
-        chances = list(zip(self._visits, self._chances, strict=True))
-        weights = [sum(chance * math.comb(each, i) for each, chance in chances) for i in range(most + 1)]
-        return [
-            (-1) ** i * total * weights[i] / (one * math.comb(n, i)) for i, total in enumerate(sums.tolist())
-        ]
-
-    def __call__(self, x: float) -> tuple[float, float, float]:
-        """log |f|, f'/f and f''/f; -inf where f is zero."""
-        most = self._visits[-1]
-        digits = int(most * math.log10(1 + x) + math.log10(len(self._squares))) + _DIGITS
-        if digits > self._context.prec:
-            self._context = Context(prec=digits + most // 5)
-            with localcontext(self._context):
-                self._coefficients = self._sum()
-        place, value, slope, bend = Decimal(x), Decimal(0), Decimal(0), Decimal(0)
-        with localcontext(self._context):
-            for coefficient in reversed(self._coefficients):
-                bend = bend * place + slope
-                slope = slope * place + value
-                value = value * place + coefficient
-            if value == 0:
-                return -math.inf, 0.0, 0.0
-            return float(abs(value).ln(Context(prec=30))), float(slope / value), float(2 * bend / value)
+    return at
