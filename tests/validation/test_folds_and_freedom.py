@@ -200,7 +200,7 @@ def test_the_best_epoch_of_each_output():
 
 
 def test_more_outputs_than_memory(monkeypatch):
-    monkeypatch.setattr("reshuffle.validation.contour.available_bytes", lambda: 1e4)
+    monkeypatch.setattr("reshuffle._budget.available_bytes", lambda: 1e4)
     run = rs.descend(rs.LeastSquares(DATA.X, np.ones((30, 50))), rs.FullBatch(), step=0.05)
     with pytest.raises(rs.BudgetError, match="columns of y"):
         run.leave_one_out(5)

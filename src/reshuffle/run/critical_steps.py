@@ -109,8 +109,6 @@ class CriticalStep(Displayed, float):
     >>> step = CriticalStep(0.5, 0.01, "estimate")
     >>> step, 2 * step, step.error
     (0.5 +- 0.01 (estimate), 1.0, 0.01)
-    >>> CriticalStep(0.5)
-    0.5
     """
 
     error: float
@@ -188,9 +186,6 @@ def critical_step(
     2.0
     >>> round(rs.critical_step(problem, rs.RandomReshuffling(batches=2), mean_square=False), 4)
     2.8986
-    >>> step = rs.critical_step(rs.gaussian(60, 3, seed=0), rs.SampleReshuffling(batches=4))
-    >>> bool(0 < step.error < 0.1 * step), step.error_kind
-    (True, 'confidence 99%')
     """
     given, whole = checked_problem(problem), base.scheme_of(scheme)
     draws_rows = given.stream is not None and whole.with_independent_steps is not whole
@@ -212,7 +207,11 @@ def critical_step(
     if at_rest.space.dimension == 0 and not (made.penalty and problem.p):
         return CriticalStep(np.inf)
     if is_symmetric and not is_linear:
-        of_mean = _proven_step(at_rest.visited, scheme)
+        seen = at_rest.visited
+        blocks, scale = seen.blocks(scheme.partition(seen.n), scheme.divisors(seen.n)), seen.row_space.scale
+        contracting = base.contracting_step(scheme, seen.n, blocks)
+        if (step := critical_polynomials.exact_step(scheme, seen.n, blocks, contracting)) is not None:
+            of_mean = CriticalStep(step / scale / scale)
     drawn_start = _contracting_start(at_rest)
     # Orders that are the same in every epoch may drive what oscillates by half a turn per epoch or more, at
     # sqrt(step w) >= pi / B; drawn ones differ from epoch to epoch.
@@ -248,14 +247,6 @@ def critical_step(
         return found
     # Single runs never converge where their mean does not.
     return CriticalStep(mean, *max((one.error, one.error_kind) for one in (found, of_mean)))
-
-
-def _proven_step(problem: LeastSquares, scheme: Scheme) -> CriticalStep | None:
-    """Critical step of the mean over the rows that are visited; None where it is no polynomial within reach."""
-    blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))
-    start, scale = base.contracting_step(scheme, problem.n, blocks), problem.row_space.scale
-    found = critical_polynomials.exact_step(scheme, problem.n, blocks, start)
-    return None if found is None else CriticalStep(found / scale / scale)
 
 
 def _is_drawn(run: AffineTrajectory, of_square: bool) -> bool:
@@ -326,15 +317,10 @@ def _exact_square(at_rest: AffineTrajectory) -> RateAt:
     return rate
 
 
-def _drawn(run: AffineTrajectory) -> DrawnBlocks:
-    """Orders of an epoch at the step of a run, the same at every step."""
-    return DrawnBlocks(run.timeline, _OF_BLOCKS)
-
-
 def _drawn_rate(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
     """Spectral radius of the mean over drawn orders."""
     require_affordable(
-        _TRIES * _drawn(_with_step(at_rest, 1.0)).flops, BUDGET,
+        _TRIES * DrawnBlocks(_with_step(at_rest, 1.0).timeline, _OF_BLOCKS).flops, BUDGET,
         f"the critical step of {at_rest.walk.steps} batches",
         ("fewer rows or features", "{stability}() of descend(...) at the steps of interest"),
     )  # fmt: skip
@@ -343,7 +329,7 @@ def _drawn_rate(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
         run = _with_step(at_rest, step)
         if not run.converges_outside:
             return UNSTABLE
-        orders = _drawn(run)
+        orders = DrawnBlocks(run.timeline, _OF_BLOCKS)
         for expense, most in ((_OF_BLOCKS, _FEWEST_ROUNDS), (_OF_A_TRIAL, _MOST_ROUNDS)):
             rounds = int(np.clip(expense / orders.flops, 1, most))
             found = _rate_of(orders.visits, orders.kernels(rounds), is_symmetric)
@@ -393,7 +379,7 @@ def _drawn_square(at_rest: AffineTrajectory) -> RateAt:
     def rate(step: float) -> Rate:
         nonlocal matrix, reached
         run = _with_step(at_rest, step)
-        orders = _drawn(run)
+        orders = DrawnBlocks(run.timeline, _OF_BLOCKS)
         roots = np.sqrt(orders.visits.left) * np.sqrt(orders.visits.right)
         scales, nothing = np.outer(roots, roots), np.zeros((MOST_GROUPS, 0))
 
@@ -435,16 +421,15 @@ def screened_rate(
 
     None where the mean is taken over all orders, or where already a few of them take more operations.
     """
-    if scheme.has_stages or scheme.shuffle is not Shuffle.EVERY_EPOCH or not made.is_constant:
-        return None
+    draws = scheme.shuffle is Shuffle.EVERY_EPOCH and not scheme.has_stages and made.is_constant
     # Rows that are read in chunks are not there to be drawn.
-    if not problem.compressed.are_all:
+    if not draws or not problem.compressed.are_all:
         return None
     plain, step = replace(made, schedule=0.0, divisor=1, average=None), made.at(0).step
     at_rest = AffineTrajectory(problem, scheme, plain, np.zeros((problem.p, 1)), _ALL_ORDERS)
     if at_rest.space.dimension == 0 or step == 0 or not _is_drawn(at_rest, of_square=False):
         return None
-    if _drawn(_with_step(at_rest, step)).flops > operations:
+    if DrawnBlocks(_with_step(at_rest, step).timeline, _OF_BLOCKS).flops > operations:
         return None
     return _drawn_rate(at_rest, made.is_plain and scheme.is_symmetric)(step)
 

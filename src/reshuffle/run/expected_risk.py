@@ -207,7 +207,7 @@ class _Question:
                         )
             # Both are sums of the same size, so that their difference may round to just below zero.
             totals = np.maximum(totals, mean)
-            spread = _difference(totals, mean)
+            spread = totals - mean
         return _Found(mean, spread, errors, "estimate" if errors.any() else "exact", totals)
 
     def of_orders(self) -> _Found:
@@ -229,7 +229,9 @@ class _Question:
         total, sampled = risks.mean(axis=0), run.timeline.samples_orders
         # Sampled orders come in pairs of an order and its reverse, whose differences give the error.
         errors = error_of_mean((risks[0::2] + risks[1::2]) / 2) if sampled else np.zeros(len(self.when))
-        return _Found(mean, _difference(total, mean), errors, CONFIDENCE if sampled else "exact", total)
+        # Both are sums of the same size, so that their difference may round to just below zero.
+        spread = np.maximum(total - mean, 0.0)
+        return _Found(mean, spread, errors, CONFIDENCE if sampled else "exact", total)
 
     def by_centred_maps(self) -> _Found:
         """The mean iterate's risk as it is known, plus the spread by the centred maps of drawn orders."""
@@ -371,29 +373,19 @@ def _along(
         )
 
 
-def _difference(total: FloatArray, mean: FloatArray) -> FloatArray:
-    """The spread: both are sums of the same size, so that their difference may round to just below zero."""
-    return np.maximum(total - mean, 0.0)
-
-
 def affordable(run: AffineTrajectory, when: FloatArray) -> int:
     """The number of simulated runs, a few seconds' worth; more epochs than the budget allows for are refused."""
-    last = max(1.0, float(when.max(initial=0.0)))
-    if np.isinf(last):
-        # Only a walk over all orders is a matter of the budget.
-        hint = ["RandomReshuffling with few batches, where the limit is exact", "a larger {budget}"]
-        allowed = f"be finite for {run.scheme}, whose spread is estimated from simulated runs"
-        raise ArgumentError("epochs", allowed, "one is inf", hint if run.walk.exists else hint[:1])
+    last, budget = max(1.0, float(when.max(initial=0.0))), max(run.accuracy.budget, A_SECOND)
     fewest = simulation_flops(run, _FEWEST_RUNS, last)
-    budget = max(run.accuracy.budget, A_SECOND)
     if fewest > budget:
+        most = "finite" if np.isinf(last) else f"at most {np.floor(last * budget / fewest):.0f}"
+        # Of a limit only a walk over all orders is a matter of the budget.
+        hint = "RandomReshuffling with few batches, whose limit is exact", "a larger {budget}"
         raise ArgumentError(
-            "epochs",
-            f"be at most {np.floor(last * budget / fewest):.0f} for {run.scheme}, whose spread is estimated from "
-            "simulated runs",
+            "epochs", f"be {most} for {run.scheme}, whose spread is estimated from simulated runs",
             f"one is {last:g}; the budget is {budget:.1g} operations, {duration(budget)}",
-            ("a larger {budget}", "RandomReshuffling with few batches"),
-        )
+            hint if np.isfinite(last) or run.walk.exists else hint[:1],
+        )  # fmt: skip
     runs = _FEWEST_RUNS * _SAMPLED_FLOPS / fewest
     return 2 * int(np.clip(runs, _FEWEST_RUNS, MOST_RUNS) / 2)
 

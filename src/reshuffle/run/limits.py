@@ -15,7 +15,6 @@ from reshuffle._linalg import norms
 from reshuffle._uncertainty import ErrorKind, significant, with_error
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares, per_output
-from reshuffle.run.covariance import ParameterCovariance
 from reshuffle.run.modes import Epoch, ModesTrajectory
 from reshuffle.run.stability import FrozenSubspace
 from reshuffle.run.trajectory import Risk, Trajectory
@@ -150,24 +149,6 @@ def compare(problem: LeastSquares, start: FloatArray, limit: Limit) -> LimitComp
         error=limit.error,
         error_kind=limit.error_kind,
     )
-
-
-def excess_loss(problem: LeastSquares, start: FloatArray, parameters: FloatArray, axis: int) -> FloatArray:
-    """|X (b - b_ols)|^2 / (2n) for each b along an axis: the training loss less its least value.
-
-    Not taken as that difference, which loses all digits once the two agree to half of them.
-    """
-    reference = minimum_norm(problem, start)
-    return np.asarray(problem.reduction.squares(parameters - reference, axis) / (2 * problem.n))
-
-
-def spread_loss(problem: LeastSquares, covariance: ParameterCovariance) -> FloatArray:
-    """Tr(X Cov X') / (2n), what the spread of single runs adds to their training loss on average."""
-    # The reduced rows have the same sum of squares as all of X.
-    space = problem.row_space
-    rows = space.scale * space.lift(problem.reduction.rows.T).T
-    squares = np.square(covariance.deviation(rows)).sum(axis=covariance.epochs.ndim)
-    return np.asarray(squares / (2 * problem.n))
 
 
 class GradientFlow:

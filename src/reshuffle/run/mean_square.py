@@ -91,12 +91,7 @@ def mean_square_stability(run: AffineTrajectory, modes: ModesTrajectory | None =
     if reshuffles and not run.accuracy.must_be_exact and in_all > max(budget, A_SECOND):
         return _from_draws(run, modes)
     if run.error_kind != "exact" and run.walk.exists:
-        if flops > budget:
-            raise BudgetError(
-                f"the mean square over the orders of {run.walk.steps} batches takes 2^batches averages, and more "
-                f"than the budget of {budget:.1g} operations.",
-                hint=("fewer batches", "a larger {budget}", "{expected_risk} at the epochs of interest"),
-            )
+        _require_affordable(flops, budget, run.walk.steps)
         wanted = replace(run.accuracy, method="exact")
         run = AffineTrajectory(run.problem, run.scheme, run.recipe, run.start, wanted)
         timeline = run.timeline
@@ -140,12 +135,14 @@ def _fewest_flops(timeline: Timeline) -> float:
     return epoch_flops(timeline) * (1 if is_written_out(timeline) else 2 * FEWEST_ROUNDS)
 
 
+def _require_affordable(operations: float, budget: float, batches: int) -> None:
+    hint = ("fewer batches", "a larger {budget}", "{expected_risk} at the epochs of interest")
+    require_affordable(operations, budget, f"the mean square over the orders of {batches} batches", hint)
+
+
 def _affordable_rounds(timeline: Timeline, budget: float) -> int:
     """Applications of the recursion that the budget allows for each of the two radii; refused if too few."""
-    require_affordable(
-        _fewest_flops(timeline), budget, f"the mean square over the orders of {timeline.walk.steps} batches",
-        ("fewer batches", "a larger {budget}", "{expected_risk} at the epochs of interest"),
-    )  # fmt: skip
+    _require_affordable(_fewest_flops(timeline), budget, timeline.walk.steps)
     rounds = max(budget, A_SECOND) / (2 * epoch_flops(timeline))
     return ROUNDS if is_written_out(timeline) else int(min(ROUNDS, rounds))
 

@@ -132,7 +132,8 @@ class Epoch:
     @cached_property
     def _read(self) -> tuple[MeanMap, Blocks]:
         """The mean map, and the compressed rows of all samples."""
-        return select.mean_of_samples(self.problem, self.scheme, self._scaled_step, self.accuracy)
+        scaled = self.step * self.problem.row_space.scale**2
+        return select.mean_of_samples(self.problem, self.scheme, scaled, self.accuracy)
 
     @cached_property
     def mean(self) -> MeanMap:
@@ -145,14 +146,9 @@ class Epoch:
             return select.mean_map(self._task, self.accuracy)
 
     @property
-    def _scaled_step(self) -> float:
-        """The step, for features divided by their scale."""
-        return self.step * self.problem.row_space.scale**2
-
-    @property
     def _task(self) -> Task:
         """The epoch to be averaged, for features divided by their scale."""
-        return task(self.scheme, self.problem.n, self.blocks, self._scaled_step)
+        return task(self.scheme, self.problem.n, self.blocks, self.step * self.problem.row_space.scale**2)
 
     @cached_property
     def replicas(self) -> "list[Epoch]":
@@ -281,16 +277,7 @@ class ModesTrajectory(Trajectory):
     A = I - B step Z (Theorem batch_dynamics, without its range assumption). With an average per epoch, decay(k)
     and drift(k) are replaced by their averages: for the tail of epochs k0 + 1, ..., k with L = k - k0 and l = 1 - x
     the decay is l^(k0 + 1) (1 - l^L) / (L (1 - l)); for an EMA with decay d, d^k + (1 - d) l (l^k - d^k) / (l - d).
-
-    Parameters
-    ----------
-    epoch : Epoch
-        Z, Xtilde and the mean map of one epoch.
-    start : (p, t)
-    average : Average, optional
-        Per epoch.
-    problem, columns
-        The problem of one output, and its column among the responses of the epoch.
+    `problem` and `columns` are the problem of one output, and its column among the responses of the epoch.
     """
 
     def __init__(

@@ -117,8 +117,3 @@ class FrozenSubspace:
         vector = _arrays.vector("vector", vector, self._space.p, "one entry per parameter")
         inside = self._modes @ (self._modes.T @ self._space.coordinates(vector))
         return self._space.outside(vector) + self._space.lift(inside)
-
-
-def nothing_frozen(p: int) -> FrozenSubspace:
-    """Under a penalty everything moves."""
-    return FrozenSubspace(0, RowSpace(p, p, 1.0, None), np.zeros((p, 0)))

@@ -23,20 +23,14 @@ from reshuffle._uncertainty import ERROR_KINDS, ErrorKind, significant, with_err
 from reshuffle.epoch import visits
 from reshuffle.epoch.averaging.lattice import Walk
 from reshuffle.epoch.select import METHODS, Accuracy, Choice, walk_flops
-from reshuffle.epoch.timeline import (
-    ANY_ACCURACY,
-    Timeline,
-    Watch,
-    states_through,
-    through_stages,
-)
+from reshuffle.epoch.timeline import ANY_ACCURACY, Timeline, Watch, states_through, through_stages
 from reshuffle.epoch.visits import ScaledBlocks
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.least_squares import Covariance, LeastSquares
 from reshuffle.problem.row_space import Blocks, Reduction, RowSpace, extended_space, split
 from reshuffle.recipe import Recipe
 from reshuffle.run import stopping
-from reshuffle.run.stability import FrozenSubspace, Stability, nothing_frozen, slowness
+from reshuffle.run.stability import FrozenSubspace, Stability, slowness
 from reshuffle.run.stopping import BestEpoch
 from reshuffle.schemes.base import Scheme
 
@@ -585,7 +579,7 @@ class AffineTrajectory(Trajectory):
         """The subspace in which nothing moves: all that no visited row sees, unless a penalty acts there."""
         space = self.space
         if self.recipe.penalty:
-            return nothing_frozen(space.p)
+            return FrozenSubspace(0, RowSpace(space.p, space.p, 1.0, None), np.zeros((space.p, 0)))
         return FrozenSubspace(space.p - space.dimension, space, np.zeros((space.dimension, 0)))
 
     def best_epoch(self) -> BestEpoch:
@@ -603,13 +597,9 @@ class AffineTrajectory(Trajectory):
         longest = min(stopping.LONGEST_SEARCH, max(64.0, self.accuracy.budget / flops // 1))
         # Only the last stage can converge.
         earlier = sum(stage.length for stage in self.stages[:-1])
+        first, last = self.recipe.earliest, self.recipe.horizon
         found = stopping.search_one_by_one(
-            lambda epochs: self._risk(epochs).total,
-            self.recipe.earliest,
-            earlier,
-            end,
-            self.recipe.horizon,
-            longest,
+            lambda epochs: self._risk(epochs).total, first, earlier, end, last, longest
         )
         return found.with_error_of(self.risk) if self.error_kind != "exact" else found
 

@@ -20,10 +20,9 @@ import numpy as np
 import scipy.linalg
 import scipy.special
 
-from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray, available_bytes
-from reshuffle._budget import A_SECOND
+from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray
+from reshuffle._budget import A_SECOND, require_memory
 from reshuffle._progress import track
-from reshuffle.errors import BudgetError
 
 _DIGITS = 31.0
 """The trapezoidal rule is taken so fine that it is off by exp of minus this."""
@@ -229,12 +228,10 @@ class LeftOutRows:
         nodes = len(curves[-1].nodes) if curves else 1
         rules = [(curve.nodes, curve.powers(np.concatenate([[1.0], counts]))) for curve in curves]
         outputs = self.gains.shape[1]
-        needed = 48.0 * len(self.picks) * outputs * nodes
-        if needed > available_bytes() / 2:
-            raise BudgetError(
-                f"leave_one_out of {outputs} outputs takes {needed / 1e9:.1f} GB for a single row; "
-                "take some of the columns of y at a time."
-            )
+        needed = 96.0 * len(self.picks) * outputs * nodes
+        require_memory(
+            needed, f"a row of leave_one_out with {outputs} outputs", "fewer columns of y at a time"
+        )
         tolerance = min(max(_AGREES, _ROUNDED * last), _TRUSTED)
         if ends and converges:
             require_resolved(np.abs(self.modes.rates), _APART if self.modes.is_symmetric else _APART_COMPLEX)

@@ -26,13 +26,7 @@ from reshuffle.schemes.base import Shuffle, Unit, rows_of
 from reshuffle.validation import row_updates, shuffled_samples
 from reshuffle.validation.classification import Classification, accuracy_of_mean, classification
 from reshuffle.validation.contour import LeftOutRows
-from reshuffle.validation.cross_validation import (
-    KEPT,
-    LeftOutResult,
-    Predictions,
-    row_numbers,
-    summed_up,
-)
+from reshuffle.validation.cross_validation import KEPT, LeftOutResult, Predictions, row_numbers, summed_up
 from reshuffle.validation.row_updates import Ask, Formula, Lattice, LeavesOut, MeanOverOrders, Total, Training
 
 if TYPE_CHECKING:
@@ -153,8 +147,6 @@ def leave_one_out(
     >>> run = rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=1.0)
     >>> run.leave_one_out([1, 10, 100]).mean_square.round(4)
     array([0.391 , 0.2954, 0.2958])
-    >>> run.leave_one_out(10, of_run=True)
-    LeaveOneOut(mean_square=0.299493 (standard error 0.037), exact)
     """
     problem = run.problem
     if _arrays.flag("of_run", of_run) or _arrays.flag("centred", centred):

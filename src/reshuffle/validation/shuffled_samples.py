@@ -17,15 +17,7 @@ from reshuffle.epoch.averaging.cavity import are_alike, solve
 from reshuffle.epoch.select import LEFT_OUT
 from reshuffle.schemes.base import Unit, permutations, rows_of
 from reshuffle.validation.contour import CHUNK, Eigenvectors, LeftOutRows, Seen, product
-from reshuffle.validation.row_updates import (
-    Ask,
-    Formula,
-    LeftOutMaps,
-    Maps,
-    Total,
-    Training,
-    seen_through,
-)  # fmt: skip
+from reshuffle.validation.row_updates import Ask, Formula, LeftOutMaps, Maps, Total, Training, seen_through
 
 _OF_LEFT_OUT, _COARSEST, _OF_GROUPS = 0.3, 1e-3, 1e-6
 """Tolerance of the cavity equation, over the error that is asked of a mean square of normal residuals: on digits
