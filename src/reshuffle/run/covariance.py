@@ -77,13 +77,17 @@ class ParameterCovariance:
     @property
     def outputs(self) -> "list[ParameterCovariance]":
         """The covariance of each output by itself."""
-        return [self] if self.problem.outputs is None else [*map(self.output, range(self.problem.outputs))]
+        if self.problem.outputs is None:
+            return [self]
+        parts = [(self.error[..., j], self._inside[..., j], (own,)) for j, own in enumerate(self._draws)]
+        return [
+            replace(self, problem=self.problem.output(number), error=error, _inside=inside, _draws=draws)
+            for number, (error, inside, draws) in enumerate(parts)
+        ]
 
     def output(self, number: int) -> "ParameterCovariance":
         """The covariance of output `number` by itself."""
-        error, inside = self.error[..., number], self._inside[..., number]
-        problem, draws = self.problem.output(number), (self._draws[number],)
-        return replace(self, error=error, problem=problem, _inside=inside, _draws=draws)
+        return self.outputs[number]
 
     @property
     def _grows(self) -> BoolArray:

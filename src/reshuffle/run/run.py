@@ -461,10 +461,9 @@ class Run:
         Run(LeastSquares(n=50, p=20, truth known), Cyclic(batch_size=10), step=0.1)
         """
         problem, scheme = base.fitted(checked_problem(problem), self.scheme)
-        recipe = self.recipe.fitted(scheme, problem.n)
-        accuracy = self.accuracy
-        if budget is not None:
-            accuracy = replace(accuracy, budget=_arrays.positive("budget", budget))
+        recipe, allowed = self.recipe.fitted(scheme, problem.n), self.accuracy.budget
+        allowed = allowed if budget is None else _arrays.positive("budget", budget)
+        accuracy = replace(self.accuracy, budget=allowed)
         # The other problem may have another number of outputs; a start that all of them share serves it too.
         begin = columns(self.start)
         start = begin[:, 0] if (begin == begin[:, :1]).all() else self.start
@@ -487,8 +486,6 @@ class Run:
         >>> import reshuffle as rs
         >>> problem = rs.LeastSquares([[1.0], [2.0], [3.0]], [1.0, 0.0, 2.0])
         >>> run = rs.descend(problem, rs.RandomReshuffling(batches=3), step=0.05)
-        >>> run.excess_training_loss([0, 1, 10]).round(5)
-        array([5.8333e-01, 9.4500e-02, 4.1000e-04])
         >>> run.excess_training_loss([0, 1, 10], of_run=True).round(5)
         array([0.58333, 0.09661, 0.00296])
         """

@@ -437,6 +437,8 @@ class AffineTrajectory(Trajectory):
     @cached_property
     def _outside(self) -> list[Timeline]:
         """The stages of one coordinate outside the row space, where only a penalty acts: a feature that is zero."""
+        if not self.recipe.penalty or self.space.dimension == self.problem.p:
+            return []
         nothing, n, ends = np.zeros((0, 1)), self.problem.n, np.zeros(2, dtype=np.intp)
         blocks = ScaledBlocks(nothing, np.zeros((0, 1)), ends, np.ones(1), nothing, np.zeros(1))
         return [
@@ -449,7 +451,7 @@ class AffineTrajectory(Trajectory):
 
     def outside_decay(self, when: FloatArray) -> FloatArray:
         """The factor (k,) of the start outside the row space at the ascending epochs; 1 without a penalty."""
-        if not self.recipe.penalty:
+        if not self._outside:
             return np.ones(len(when))
         states = states_through(self._outside, np.ones((1, 1)), when, np.ones((1, 1)))
         return np.array([float(state[0, 0, 0]) for state in states])
@@ -548,12 +550,7 @@ class AffineTrajectory(Trajectory):
     @property
     def converges_outside(self) -> bool:
         """True if the start decays outside the row space, or stays there without a penalty."""
-        return not self._reaches_out or self._outside[0].converges
-
-    @property
-    def _reaches_out(self) -> bool:
-        """True if a penalty acts outside the row space."""
-        return self.recipe.penalty > 0 and self.space.dimension < self.problem.p
+        return all(stage.converges for stage in self._outside)
 
     def stability(self) -> Stability:
         """Convergence of the mean iterate, and its rate; in the last stage, if there are several."""
@@ -569,7 +566,7 @@ class AffineTrajectory(Trajectory):
         converges = self.converges
         if self.recipe.at(0).step == 0:
             return Stability(converges, 0.0)
-        rate = max(part.rate for part in [self.timeline, *(self._outside if self._reaches_out else [])])
+        rate = max(part.rate for part in [self.timeline, *self._outside])
         return Stability(
             converges, rate, advice=slowness(self.problem.compressed, 1 - rate) if converges else ""
         )

@@ -203,8 +203,6 @@ def influence(
     >>> run = rs.descend(problem, rs.FullBatch(), step=0.1)
     >>> run.influence([[1.0]], float("inf")).values.round(3).tolist()
     [[0.1], [1.0], [-0.5]]
-    >>> run.influence([[1.0]], float("inf"), rows=[[0, 2]]).values.round(3).tolist()
-    [[-0.5]]
     """
     problem, when = run.problem, run.recipe.epochs(epochs)
     problem.require_rows("influence")

@@ -66,10 +66,11 @@ class CavityUpdates:
         self.training, self._of_batches = training, training.scheme.unit is Unit.BATCH
         units = len(training.partition)
         self._size = len(training.blocks.rows) // units
-        shares, divisor = _visit_shares(training)
-        if self._of_batches:
-            divisor = float(training.blocks.divisors[0])
-            shares = np.full(units, self._size / divisor)
+        divisors = training.blocks.divisors if self._of_batches else training.scheme.step_divisors(training.n)
+        divisor = float(divisors[0])
+        # Rows of each visit over its divisor (B,).
+        rows = self._size if self._of_batches else training.scheme.sizes(training.n)
+        shares = rows / divisors
         # Factors of what each row does: their rows are scaled like the largest batch.
         self._factors = training.factors * (divisor / training.divisors if self._of_batches else 1.0)
         self._visiting = cavity_maps.visiting_of(training.visits, shares)
@@ -267,15 +268,9 @@ class CavityUpdates:
         return np.asarray(by_rows + np.sqrt(by_mean))
 
 
-def _visit_shares(training: Training) -> tuple[FloatArray, float]:
-    """Rows of each visit over its divisor (B,), and the first divisor."""
-    divisors = training.scheme.step_divisors(training.n)
-    return np.asarray(training.scheme.sizes(training.n) / divisors), float(divisors[0])
-
-
 def has_cavity(training: Training) -> bool:
     """True if all visits weigh the same and all units have equally many rows, which are at hand one by one."""
-    shares, _ = _visit_shares(training)
+    shares = training.scheme.sizes(training.n) / training.scheme.step_divisors(training.n)
     alike = are_alike(shares) and bool(shares[-1] == shares[0]) and len({*map(len, training.partition)}) == 1
     return alike and len(training.blocks.rows) == training.n
 
