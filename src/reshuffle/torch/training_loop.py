@@ -213,9 +213,8 @@ def _sgd_settings(optimizer: Any) -> dict[str, float]:
     if found["momentum"] and found["dampening"]:
         # torch damps every gradient but the first one, which no constant recipe does.
         raise UnsupportedError(
-            f"dampening must be 0 with momentum, but it is {found['dampening']:g}: torch does not damp the first "
-            "gradient, and no constant recipe equals that; nearly the same is dampening=0 with a learning rate of "
-            f"{found['lr'] * (1 - found['dampening']):g}."
+            f"dampening must be 0 with momentum, but it is {found['dampening']:g}; nearly the same is dampening=0 "
+            f"with a learning rate of {found['lr'] * (1 - found['dampening']):g}."
         )
     return found
 
@@ -228,13 +227,12 @@ def _averages(loss: Any) -> bool:
     if type(loss) is not torch.nn.MSELoss:
         name = loss if isinstance(loss, str) else getattr(loss, "__name__", kind(loss))
         raise UnsupportedError(
-            "loss must be squared, torch.nn.MSELoss or torch.nn.functional.mse_loss, but it is "
-            f"{name}; the answers are exact for squared loss only, but "
+            f"loss must be squared, torch.nn.MSELoss or torch.nn.functional.mse_loss, but it is {name}; "
             "rs.plan(X, labels).to_torch(loss='cross_entropy') writes a program for classes."
         )
     if loss.reduction not in ("mean", "sum"):
         raise UnsupportedError(
-            f'the reduction of the loss must be "mean" or "sum", one number, but it is {loss.reduction!r}.'
+            f'the loss must have the reduction "mean" or "sum", but it has {loss.reduction!r}.'
         )
     return bool(loss.reduction == "mean")
 
@@ -299,8 +297,8 @@ def _loader_order(loader: Any) -> LoaderOrder:
         raise TypeError(f"loader must be a torch.utils.data.DataLoader, but it is a {kind(loader)}.")
     if isinstance(loader.dataset, utils.IterableDataset):
         raise UnsupportedError(
-            "the loader's dataset must have a length and be indexed, but it is an IterableDataset, whose order and "
-            "length are its own affair; collect its samples in a TensorDataset."
+            "the loader's dataset must have a length and be indexed, but it is an IterableDataset; collect its "
+            "samples in a TensorDataset."
         )
     cutter, samples = loader.batch_sampler, len(loader.dataset)
     if cutter is None:
@@ -334,13 +332,12 @@ def _loader_order(loader: Any) -> LoaderOrder:
     elif type(sampler) not in (utils.RandomSampler, utils.WeightedRandomSampler):
         raise UnsupportedError(
             "the loader's sampler must be a SequentialSampler, RandomSampler, SubsetRandomSampler or "
-            f"WeightedRandomSampler, but it is a {kind(sampler)}, whose order is not known; describe it by a "
-            "scheme of reshuffle."
+            f"WeightedRandomSampler, but it is a {kind(sampler)}; describe it by a scheme of reshuffle."
         )
     elif sampler.num_samples != samples:
         raise UnsupportedError(
             f"the loader's sampler must draw as many samples as there are, {samples}, but its num_samples is "
-            f"{sampler.num_samples}; an epoch is one turn of all of them."
+            f"{sampler.num_samples}."
         )
     elif sampler.replacement:
         scheme, weights = SampleWithReplacement, getattr(sampler, "weights", None)
@@ -369,8 +366,7 @@ def _outputs(loader: Any, given: int | None) -> int:
     target = np.asarray(sample[1])
     if target.dtype.kind in "iub":
         raise ValueError(
-            "outputs must be given where targets are whole numbers, as classes are: how many numbers does the loop "
-            "make of one? For ten classes, one output each, outputs=10."
+            "outputs must be given where targets are whole numbers, as classes are: for ten classes, outputs=10."
         )
     return int(target.size)
 
@@ -390,12 +386,8 @@ def _schedule(scheduler: Any, optimizer: Any, unit: float, per: str) -> StepSche
         raise ValueError(
             "scheduler must set the learning rate of this optimizer, but it was made for another one."
         )
-    done = _steps_done(scheduler)
-    if done:
-        raise ValueError(
-            "scheduler must be as it was made, so that training is described from its start, but it was stepped "
-            f"{done} times; make it anew."
-        )
+    if done := _steps_done(scheduler):
+        raise ValueError(f"scheduler must be as it was made, but it was stepped {done} times; make it anew.")
     if not (type(scheduler).__module__.startswith("torch.") and kind(scheduler) in _KNOWN):
         return RecordedRates(scheduler, unit, per)
     made, names = _KNOWN[kind(scheduler)]
