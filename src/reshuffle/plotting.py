@@ -85,6 +85,10 @@ def figure(width: float, height: float) -> "Figure":
     ----------
     width, height : float
         In inches.
+
+    Returns
+    -------
+    Figure
     """
     try:
         from matplotlib.figure import Figure
@@ -100,6 +104,10 @@ def plain(ax: "Axes", xlabel: str, ylabel: str) -> "Axes":
     ----------
     ax : Axes
     xlabel, ylabel : str
+
+    Returns
+    -------
+    Axes
     """
     ax.set_xlabel(xlabel)
     ax.set_ylabel(ylabel)
@@ -113,6 +121,10 @@ def scale_values(ax: "Axes") -> "Axes":
     Parameters
     ----------
     ax : Axes
+
+    Returns
+    -------
+    Axes
     """
     values = np.concatenate([np.asarray(line.get_ydata(), dtype=np.float64) for line in ax.get_lines()])
     known = values[np.isfinite(values)]
@@ -130,6 +142,10 @@ def scheme_colour(scheme: str, batches: int) -> str:
         Its name on the command line, such as "reshuffling".
     batches : int
         Per epoch.
+
+    Returns
+    -------
+    str
 
     >>> [scheme_colour("reshuffling", batches) for batches in (1, 2, 4, 8)]
     ['#0072b2', '#dd7e33', '#954200', '#552600']
@@ -152,6 +168,10 @@ def scheme_label(scheme: str, batches: int) -> str:
         Its name on the command line, such as "reshuffling".
     batches : int
         Per epoch.
+
+    Returns
+    -------
+    str
 
     >>> scheme_label("reshuffling", 1), scheme_label("reshuffling", 4), scheme_label("cyclic", 4)
     ('full batch', '4 batches', '4 batches, cyclic')

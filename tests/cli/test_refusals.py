@@ -125,7 +125,7 @@ def folder(tmp_path, monkeypatch):
         # Numbers.
         ("curve --n abc --p 3 --alpha 0.1", "abc"),
         ("curve --n 2.5 --p 3 --alpha 0.1", "2.5"),
-        ("curve --n -5 --p 3 --alpha 0.1", "n must be a whole number of at least 1, but it is -5"),
+        ("curve --n -5 --p 3 --alpha 0.1", "n must be a whole number between 1 and 1000000000, but it is -5"),
         ("curve --n 5 --p -3 --alpha 0.1 --covariance powerlaw:1", "p must be a whole number of at least 1"),
         ("curve --alpha 0.1", "give --n and --p to draw data, or --data FILE"),
         ("curve --n 5 --p 3", "exactly one of --alpha and --step must be given, but neither is"),

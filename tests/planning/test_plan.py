@@ -272,7 +272,7 @@ def test_more_columns_than_rows_do_not_know_the_rows_by_the_means():
         ({"momenta": [1.0]}, ValueError, "momenta must be a list of numbers at least 0 and below 1"),
         ({"momenta": [-0.1]}, ValueError, "momenta must be a list"),
         ({"penalties": [-1.0]}, ValueError, "penalties must be a list of numbers at least 0"),
-        ({"epochs": 0}, ValueError, "epochs must be a whole number of at least 1"),
+        ({"epochs": 0}, ValueError, "epochs must be a whole number between 1 and 1000000000, but it is 0"),
         ({"scheme": "shuffle"}, TypeError, "scheme must be a scheme"),
         ({"verify": 1}, ValueError, "verify must be True or False"),
         ({"X": [["a"], ["b"]]}, TypeError, "X must hold real numbers"),

@@ -30,10 +30,10 @@ def by_centred_maps(run, epochs, given=False):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("recipe", "scheme", "given"), pairwise(RECIPES, SCHEMES, [False, True]), ids=repr)
-def test_the_spread_covers_that_of_all_cuts(monkeypatch, scheme, recipe, given):
-    monkeypatch.setattr(drawn_orders, "SHARE", 0.06)
+def test_the_spread_covers_that_of_all_cuts(scheme, recipe, given):
     tiny = case(7, 3, 1, step=0.2)
-    run = rs.descend(tiny.problem, scheme, 0.2, start=tiny.start, **recipe)
+    # At this rtol the error of a spread, at a confidence of 99%, is requested to be 5.7% of it.
+    run = rs.descend(tiny.problem, scheme, 0.2, start=tiny.start, rtol=1.4e-3, **recipe)
     epochs = [0, 1, 2, 5, math.inf]
     exact = run.expected_risk(epochs, given_responses=given)
     assert exact.error_kind != "confidence 99%"
@@ -88,9 +88,8 @@ def test_simulated_runs_agree(recipe):
 
 
 @pytest.mark.slow
-def test_errors_cover_on_many_problems(monkeypatch):
-    """Over generated problems, some of them with heavy tails; benchmarks/centred_coverage.py has more."""
-    monkeypatch.setattr(drawn_orders, "SHARE", 0.2)
+def test_errors_cover_on_many_problems():
+    """Over generated problems, some of them with heavy tails; benchmarks/centred_maps.py has more."""
     inside = []
     for seed in range(9):
         rng = np.random.default_rng(seed)

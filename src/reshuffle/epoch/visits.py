@@ -300,7 +300,8 @@ def visit_of(visits: Visits, force: FloatArray, width: int, given: FloatArray | 
             following[..., d] += constant
             following[..., d + 1 + columns] += entry
         else:
-            following[..., d:] += constant.reshape(d, -1) * given[0] + entry @ given[1 + columns]
+            constant = constant if constant.ndim == 2 else constant[:, np.newaxis]
+            following[..., d:] += constant * given[0] + entry @ given[1 + columns]
         return np.asarray(following)
 
     return visit
