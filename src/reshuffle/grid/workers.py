@@ -15,6 +15,8 @@ Part = tuple[int, list[Any]]
 """The number of a data set, and what is to be computed with it."""
 _ROUNDS = 16
 """Parts of the work for each worker: a part costs the scheduler of Dask some milliseconds, whatever it is."""
+_PATIENCE = 60
+"""Seconds until a worker that died has been replaced, at most."""
 
 
 class Here:
@@ -65,7 +67,12 @@ class DaskWorkers(Here):
     def compute(self, function: Function, data: Sequence[Any], parts: Sequence[Part]) -> Iterator[Any]:
         """Compute parts in any order; tasks that nobody waits for any more are cancelled."""
         client = self._client
-        used = {number: client.scatter(data[number], broadcast=True, hash=False) for number, _ in parts}
+        try:
+            # Workers that died are replaced, but not at once; and the scheduler may take dead ones for living.
+            client.wait_for_workers(1, timeout=_PATIENCE)
+            used = {number: client.scatter(data[number], broadcast=True, hash=False) for number, _ in parts}
+        except (ValueError, TimeoutError) as failure:
+            raise self.losses[0]("all workers were lost while data were sent to them") from failure
         pending = {
             client.submit(_on_one_thread, function, used[number], items, pure=False)
             for number, items in parts
