@@ -460,10 +460,13 @@ def decomposition_choice(rows: int, accuracy: Accuracy) -> Choice:
 def walk_flops(walk: Walk, blocks: Blocks, dimension: int, inputs: int | None = None) -> float:
     """Operations of one epoch's walk over all orders, calls included; infinite if its memory is out of reach.
 
-    `dimension` is that of the state; `inputs` are by default one per row of the blocks and one more.
+    `dimension` is that of the state. By default `inputs` are one per row of the blocks and one more, or none where
+    the kernels of all subsets are enough.
     """
     rows, rank = blocks.rows.shape
-    columns = dimension + (1 + rows if inputs is None else inputs)
+    if inputs is None:
+        inputs = 0 if climbs(walk.scheme) else 1 + rows
+    columns = dimension + inputs
     if climbs(walk.scheme) and not fits_in_memory(blocks.batches, 8.0 * dimension * columns):
         return float("inf")
     visited = rows / blocks.batches
@@ -486,7 +489,9 @@ def affine_choice(
     A map that `grows` is computed to less accuracy.
     """
     known = affine_methods(walk, recipe)
-    price = walk_flops(walk, blocks, dimension) if walk.exists else np.nan
+    # Where the steps of an epoch differ, a column for each input is followed.
+    inputs = 1 + len(blocks.rows) if recipe.goes_by_visits else None
+    price = walk_flops(walk, blocks, dimension, inputs) if walk.exists else np.nan
 
     def exact() -> Method:
         if accuracy.method == "exact":

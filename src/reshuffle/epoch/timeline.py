@@ -19,7 +19,7 @@ from reshuffle._linalg import finite_or_inf, overflow_is_inf, power_and_sum
 from reshuffle._uncertainty import ERROR_KINDS, MOST_GROUPS, ErrorKind
 from reshuffle.epoch import select
 from reshuffle.epoch.averaging import cavity_maps
-from reshuffle.epoch.averaging.lattice import Walk, repeated
+from reshuffle.epoch.averaging.lattice import Walk, climbs, repeated
 from reshuffle.epoch.averaging.sampling import DrawPairs, group_maps, pairs_of_orders, without_each
 from reshuffle.epoch.epoch_map import EpochMap, mean_of
 from reshuffle.epoch.select import Accuracy, Choice
@@ -169,7 +169,8 @@ class Timeline:
             mean = MeanVisits(self.blocks, visits.hyperparameters, visits.average)
             made = [mean_map(repeated(1, self.walk.steps), mean, force)]
         else:
-            made = [mean_map(self.walk.layers, visits, force)]
+            of_subsets = climbs(self.walk.scheme)
+            made = [mean_map(self.walk.layers, visits, force, of_subsets=of_subsets)]
         # Under a schedule every epoch may have a different map; drawn ones are too expensive to be drawn again.
         if len(made) == 1 and made[0].bytes * len(self._maps) > REMEMBERED_BYTES:
             self._maps.clear()

@@ -14,7 +14,13 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import few_threads, graded_svd, norms
-from reshuffle.epoch.averaging.lattice import Layer, Visit, follow
+from reshuffle.epoch.averaging.lattice import (
+    Layer,
+    Visit,
+    follow,
+    prefix_weights,
+    subsets_by_size,
+)
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.problem.row_space import Blocks, RowSpace
 from reshuffle.recipe import Average, Hyperparameters
@@ -193,8 +199,19 @@ class Visits:
         blocks = [[ahead * penalty, of_buffer * ones], [-penalty, (1 - self.momentum) * ones]]
         return np.array([ahead, -1.0]), np.array(blocks)
 
+    @cached_property
+    def _grams(self) -> list[FloatArray | None]:
+        """U_b'U_b / m_b (r, r) of each batch, where products with it take less than two with its rows."""
+        return [
+            rows.T @ (weights[:, np.newaxis] * rows) if 2 * len(rows) > self.rank else None
+            for rows, weights in self._batches
+        ]
+
     def gradient(self, batch: int, position: FloatArray) -> FloatArray:
         """U_b'U_b M / m_b for M (..., r, c)."""
+        gram = self._grams[batch]
+        if gram is not None:
+            return np.asarray(gram @ position)
         rows, weights = self._batches[batch]
         return np.asarray(rows.T @ ((rows @ position) * weights[:, np.newaxis]))
 
@@ -232,28 +249,61 @@ class MeanVisits(Visits):
     @cached_property
     def gram(self) -> FloatArray:
         """The mean of U_b'U_b / m_b (r, r)."""
-        return np.asarray(self.unit.T @ (self._batches[0][1][:, np.newaxis] * self.unit))
+        rows, weights = self._batches[0]
+        return np.asarray(rows.T @ (weights[:, np.newaxis] * rows))
 
-    def gradient(self, batch: int, position: FloatArray) -> FloatArray:
-        """The mean of U_b'U_b M / m_b for M (r, c)."""
-        return np.asarray(self.gram @ position)
+    @property
+    def _grams(self) -> list[FloatArray | None]:
+        return [self.gram] * self.blocks.batches
 
     def columns(self, batch: int) -> IntArray:
         """All rows."""
         return np.arange(len(self.blocks.rows))
 
 
-def mean_map(layers: Sequence[Layer], visits: Visits, force: FloatArray) -> EpochMap:
+def mean_map(
+    layers: Sequence[Layer], visits: Visits, force: FloatArray, *, of_subsets: bool = False
+) -> EpochMap:
     """The mean over the orders of an epoch, with inputs zeta = (1, y of the rows of the blocks).
 
-    The `force` (r,) enters at every visit with the input 1.
+    The `force` (r,) enters at every visit with the input 1. The layers may be those `of_subsets` of the batches.
     """
     d, rows = visits.dimension, len(visits.blocks.rows)
-    visit = visit_of(visits, force, d + 1 + rows)
     with few_threads(d):
-        # Only the last states are stored.
-        (end,) = deque(follow(layers, visit, np.zeros((d, d + 1 + rows)), d), maxlen=1)
-    return _of_columns(visits, end.mean(axis=0), *visits.sizes_of(len(layers), force))
+        if of_subsets and not visits.hyperparameters.shares:
+            columns = _over_subsets(layers, visits, force)
+        else:
+            visit = visit_of(visits, force, d + 1 + rows)
+            # Only the last states are stored.
+            (end,) = deque(follow(layers, visit, np.zeros((d, d + 1 + rows)), d), maxlen=1)
+            columns = end.mean(axis=0)
+    return _of_columns(visits, columns, *visits.sizes_of(len(layers), force))
+
+
+def _over_subsets(layers: Sequence[Layer], visits: Visits, force: FloatArray) -> FloatArray:
+    """[K, E] (d, d + 1 + rows) from the kernels of all subsets of the batches, without a column per row in each.
+
+    Where all visits are alike, the batches after a visit to b are any j of the others with the same chance, and
+    their mean map is that of the subset: E_b enters as the mean of (I - K(S) L R) E_b over subsets S without b.
+    """
+    d, batches, grades = visits.dimension, len(layers), visits.left * visits.right
+    visit = visit_of(visits, force, d, np.zeros((1 + len(visits.blocks.rows), 0)))
+    after, constant = np.zeros((batches, d, d)), np.zeros(d)
+    climb = follow(layers, visit, np.zeros((d, d)), d)
+    for weight, subsets, kernels in zip(
+        prefix_weights(batches), subsets_by_size(batches), climb, strict=False
+    ):
+        for batch in range(batches):
+            after[batch] += weight * kernels[(subsets >> batch & 1) == 0].sum(axis=0)
+        pushed = visits.pushed(force, 0)
+        constant += pushed - kernels.mean(axis=0) @ (grades * pushed)
+    (end,) = next(climb)
+    entries = np.zeros((d, 1 + len(visits.blocks.rows)))
+    entries[:, 0] = constant
+    for batch, kernel in enumerate(after):
+        entry = visits.unit_entry(batch, 0)
+        entries[:, 1 + visits.columns(batch)] = entry - kernel @ (grades[:, np.newaxis] * entry)
+    return np.hstack([end, entries])
 
 
 def maps_of_orders(
