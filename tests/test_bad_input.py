@@ -24,6 +24,7 @@ known = rs.LeastSquares(X, y, beta_star=[1, 1], noise=1.0)
         ({"X": [[1.0, math.nan]], "y": [1.0]}, r"X must be finite, but X\[0, 1\] is nan"),
         ({"X": [[1.0, math.inf]], "y": [1.0]}, r"X must be finite, but X\[0, 1\] is inf"),
         ({"X": [1.0, 2.0], "y": [1.0, 2.0]}, r"X must be two-dimensional, .* shape is \(2,\)"),
+        ({"X": X.reshape(2, 3, 2), "y": [1.0, 2.0]}, r"\(2, 3, 2\); try X.reshape\(len\(X\), -1\)"),
         ({"X": np.zeros((0, 3)), "y": []}, r"X must have at least one row and one column, .* \(0, 3\)"),
         ({"X": np.zeros((3, 0)), "y": [1, 2, 3]}, r"X must have at least one row and one column"),
         ({"X": X, "y": np.ones(5)}, r"y must have shape \(6,\), one entry per row of X, .* \(5,\)"),

@@ -200,7 +200,8 @@ def matrix(name: str, value: Any) -> FloatArray:
     """Return a two-dimensional array with at least one row and one column."""
     array = real_array(name, value)
     if array.ndim != 2:
-        allowed, hint = "be two-dimensional, (rows, columns)", f"try {name}.reshape(-1, 1)"
+        shape = f"(len({name}), -1)" if array.ndim > 2 else "(-1, 1)"
+        allowed, hint = "be two-dimensional, (rows, columns)", f"try {name}.reshape{shape}"
         raise ArgumentError(name, allowed, f"its shape is {array.shape}", hint)
     if array.size == 0:
         raise ArgumentError(name, "have at least one row and one column", f"its shape is {array.shape}")
