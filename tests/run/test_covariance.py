@@ -131,29 +131,16 @@ def test_simulated_deviations_are_known_to_five_percent_or_as_well_as_asked():
     assert sizes[2] == pytest.approx(sizes[1] / 2, rel=0.3)
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.5])
-def test_epochs_of_many_rows_and_few_features_are_drawn_once_for_all_epochs(monkeypatch, momentum):
-    """One column of equal rows with targets +-t, one a visit: S_k = V (1 - a^2nk) / (1 - a^2n), a = 1 - step h.
-
-    With momentum there is no such formula; exact second moments of a tenth of the rows are the oracle.
-    """
-    n, curvature, target = (400 if momentum == 0 else 10), 0.5, 2.0
-    step = 4 * 0.02 if momentum == 0 else 0.3
+def test_epochs_of_many_rows_and_few_features_are_drawn_once_for_all_epochs(monkeypatch):
+    """One column of equal rows with targets +-t, one a visit: S_k = V (1 - a^2nk) / (1 - a^2n), a = 1 - step h."""
+    n, curvature, target, step = 400, 0.5, 2.0, 0.08
     X, y = np.full((n, 1), np.sqrt(curvature)), np.where(np.arange(n) % 2, target, -target)
-    epochs, problem = np.array([1, 3, 20]), rs.LeastSquares(X, y)
-    run = rs.descend(problem, rs.SampleReshuffling(batch_size=1), step=step, momentum=momentum, seed=3)
-    if momentum:
-        exact = run.covariance(epochs).trace
-        monkeypatch.setattr(expected_risk, "choice", lambda *rest, **options: SIMULATION)
-        monkeypatch.setattr(drawn, "map_flops", lambda *rest: 1.0)
-        run = rs.descend(problem, rs.SampleReshuffling(batch_size=1), step=step, momentum=momentum, seed=3)
-    else:
-        a = 1 - step * curvature
-        powers = a ** np.arange(n)
-        spread = n / (n - 1) * np.sum(powers**2) - np.sum(powers) ** 2 / (n - 1)
-        once = step**2 * target**2 * curvature * spread
-        exact = once * (1 - a ** (2 * n * epochs)) / (1 - a ** (2 * n))
+    epochs, a = np.array([1, 3, 20]), 1 - step * curvature
+    powers = a ** np.arange(n)
+    spread = n / (n - 1) * np.sum(powers**2) - np.sum(powers) ** 2 / (n - 1)
+    exact = step**2 * target**2 * curvature * spread * (1 - a ** (2 * n * epochs)) / (1 - a ** (2 * n))
     monkeypatch.setattr(covariance, "simulated_states", None)
+    run = rs.descend(rs.LeastSquares(X, y), rs.SampleReshuffling(batch_size=1), step=step, seed=3)
     found = run.covariance(epochs)
     assert found.error_kind == "confidence 99%"
     assert (np.abs(found.trace - exact) <= found.error).all()
@@ -161,6 +148,25 @@ def test_epochs_of_many_rows_and_few_features_are_drawn_once_for_all_epochs(monk
     deviations, errors = found.deviation([[2.0]])[:, 0], found.deviation_error([[2.0]])[:, 0]
     assert (np.abs(deviations - 2 * np.sqrt(exact)) <= errors).all()
     assert (errors < 0.3 * deviations).all()
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_drawn_epochs_have_the_covariance_of_all_orders(monkeypatch, momentum):
+    """Exact second moments are the oracle, in every direction; a second start is far from the limit."""
+    problem, directions = rs.gaussian(60, 3, noise=1.0, seed=4), np.vstack([np.eye(3), [1, 1, 1], [1, -1, 2]])
+    scheme, epochs = rs.RandomReshuffling(batches=6), np.array([1, 2, 7, 40])
+    for start in (0.0, 5.0):
+        run = rs.descend(problem, scheme, step=0.3, momentum=momentum, start=np.full(3, start), seed=1)
+        exact = run.covariance(epochs).deviation(directions)
+        with monkeypatch.context() as patched:
+            patched.setattr(expected_risk, "choice", lambda *rest, **options: SIMULATION)
+            patched.setattr(drawn, "map_flops", lambda *rest: 1.0)
+            patched.setattr(covariance, "simulated_states", None)
+            run = rs.descend(problem, scheme, step=0.3, momentum=momentum, start=np.full(3, start), seed=1)
+            found = run.covariance(epochs)
+        errors = found.deviation_error(directions)
+        assert (np.abs(found.deviation(directions) - exact) <= errors).all()
+        assert (errors < 0.3 * exact).all()
 
 
 def test_runs_that_diverge_before_their_mean_are_warned_of():

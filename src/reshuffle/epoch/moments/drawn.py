@@ -44,7 +44,8 @@ _NEW_EPOCHS = 30  # epochs after which nearly all that a linear map does to the 
 _MOST_BYTES = 2e9
 A_ROW = 1000.0  # operations in the time that it takes to draw a row and to fetch it
 _ORDER_BYTES = 1.5e8  # memory of orders that are followed at once
-_CALLS = 10  # calls with small matrices that a visit takes
+_CALLS = 10  # calls with small matrices that a visit takes, and an epoch of written out covariances
+_OF_AN_ENTRY = 4.0  # operations in the time that a number takes to come from memory
 
 Answer = TypeVar("Answer")
 
@@ -462,11 +463,14 @@ def _end(maps: CentredMaps, weights: FloatArray) -> tuple[float, float]:
 
 
 def map_flops(orders: float, dimension: int, rows: int, steps: int, epochs: float) -> float:
-    """Operations of `drawn_covariances` of so many orders, up to so many epochs, calls included."""
-    d = float(dimension)
+    """Operations of `drawn_covariances` of so many orders, up to so many epochs; infinite if memory forbids it."""
+    d, answers = float(dimension), 1 + MOST_GROUPS
+    entries = d**4 / 4
+    if 8.0 * answers * entries > _MOST_BYTES / 4:
+        return np.inf
     stacks = np.ceil(orders / _stacked_orders(dimension, rows))
     drawn = orders * rows * (A_ROW + 10.0 * d * d) + _CALLS * CALL * steps * stacks
-    return float(drawn + epochs * (1 + MOST_GROUPS) * (4.0 * orders * d**3 + CALL))
+    return float(drawn + answers * entries * (8.0 * orders + _OF_AN_ENTRY * epochs) + _CALLS * CALL * epochs)
 
 
 def _stacked_orders(dimension: int, rows: int) -> int:
@@ -478,40 +482,59 @@ def drawn_covariances(
 ) -> FloatArray:
     """Covariances (1 + groups, k, r, r) of the parameters over orders at ascending finite epochs, from u_0 (r,).
 
-    Epochs are independent of each other, and each has the law of the maps z -> A z + c of drawn orders:
+    Epochs are independent of each other, and each has the law of the maps z -> A z + c of n drawn orders. With
+    Q[M] the covariance of [A, c] (d, d + 1) over them, applied to M (d + 1, d + 1), and the mean m,
 
-        V -> mean of A V A' + covariance of A m + c,
+        V -> E[A] V E[A]' + (1 - 1/n) Q[V] + Q[(m, 1)(m, 1)'].
 
-    with the mean m. First the answer of all orders, then those without each group of them.
+    First the answer of all orders, then those without each group of them.
     """
     visits, rng = timeline.visits(0), np.random.default_rng(seed)
     d, rank = visits.dimension, visits.rank
     at_once = _stacked_orders(d, len(visits.blocks.rows))
     sizes = [min(at_once, orders - done) for done in range(0, orders, at_once)]
-    drawn = []
+    followed = []
     with few_threads(d):
         for size in track(sizes, len(sizes), "drawing orders"):
-            drawn.append(follow_given(visits, given, timeline.draw_pairs(rng, size, alone=True)))
-        kernels, pushed = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
-        maps, pushed = np.eye(d) - visits.left[:, np.newaxis] * kernels * visits.right, visits.left * pushed
-        found = np.zeros((1 + MOST_GROUPS, len(epochs), rank, rank))
-        for number, answer in enumerate(found):
-            some = np.arange(orders) % MOST_GROUPS != number - 1
-            # The orders are side by side: (d, orders, d).
-            wide, inputs, count = np.ascontiguousarray(maps[some].swapaxes(0, 1)), pushed[some].T, some.sum()
-            spread, mean, done = np.zeros((d, d)), np.zeros(d), 0
-            mean[:rank] = start
-            for place, epoch in enumerate(epochs.astype(int)):
-                for _ in range(done, epoch):
-                    ends = wide @ mean + inputs
-                    apart = ends - ends.mean(axis=1, keepdims=True)
-                    after = (wide.reshape(-1, d) @ spread).reshape(d, -1) @ wide.reshape(d, -1).T
-                    before, spread = spread, after / count + apart @ apart.T / (count - 1)
-                    mean = ends.mean(axis=1)
-                    if is_stationary(spread, before, _UNCHANGED):
-                        break
-                done, answer[place] = epoch, spread[:rank, :rank]
+            followed.append(follow_given(visits, given, timeline.draw_pairs(rng, size, alone=True)))
+        kernels, pushed = (np.concatenate(parts) for parts in zip(*followed, strict=True))
+        maps = np.eye(d) - visits.left[:, np.newaxis] * kernels * visits.right
+        maps = np.concatenate([maps, (visits.left * pushed)[:, :, np.newaxis]], axis=2)
+        chosen = [np.arange(orders) % MOST_GROUPS != number for number in range(-1, MOST_GROUPS)]
+        means = np.array([maps[some].mean(axis=0) for some in chosen])
+        spreads = np.array([_covariance(maps[some]) for some in chosen])
+        shares = np.array([1 - 1 / some.sum() for some in chosen])[:, np.newaxis, np.newaxis]
+        transposed = np.ascontiguousarray(means[:, :, :d].swapaxes(1, 2))
+        inside, outside = np.triu_indices(d + 1), np.triu_indices(d)
+        # The state is followed with a last entry of one.
+        mean, seconds = np.zeros((len(means), d + 1)), np.zeros((len(means), d + 1, d + 1))
+        mean[:, :rank], mean[:, d] = start, 1.0
+        spread, added, done = np.zeros((len(means), d, d)), np.zeros((len(means), d, d)), 0
+        found = np.zeros((len(means), len(epochs), rank, rank))
+        for place, epoch in enumerate(epochs.astype(int)):
+            for _ in range(done, epoch):
+                np.multiply(mean[:, :, np.newaxis], mean[:, np.newaxis], out=seconds)
+                seconds[:, :d, :d] += shares * spread
+                entries = spreads @ seconds[:, *inside, np.newaxis]
+                added[:, *outside] = added[:, *outside[::-1]] = entries[:, :, 0]
+                before, spread = spread, means[:, :, :d] @ spread @ transposed + added
+                mean[:, :d] = (means @ mean[:, :, np.newaxis])[:, :, 0]
+                if is_stationary(spread, before, _UNCHANGED):
+                    break
+            done, found[:, place] = epoch, spread[:, :rank, :rank]
     return found
+
+
+def _covariance(maps: FloatArray) -> FloatArray:
+    """Q of n maps (n, d, d + 1), from the upper half of a symmetric M (d + 1, d + 1) to that of Q[M] (d, d)."""
+    count, d, width = maps.shape
+    apart = (maps - maps.mean(axis=0)).reshape(count, -1)
+    products = (apart.T @ apart / (count - 1)).reshape(d, width, d, width)
+    (upper, lower), (first, second) = np.triu_indices(d), np.triu_indices(width)
+    rows, others = upper[:, np.newaxis], lower[:, np.newaxis]
+    # An entry beside the diagonal of M stands for two.
+    twice = products[rows, first, others, second] + products[rows, second, others, first]
+    return np.asarray(np.where(first == second, twice / 2, twice))
 
 
 class Radius(NamedTuple):
