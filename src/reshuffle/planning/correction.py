@@ -11,7 +11,7 @@ of the bootstrapped means. `benchmarks/promises.py` measures bias and coverage.
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,10 @@ _REFITS = 1e9
 """Operations of fits without a row: where rows are too many some of them tell what scales change."""
 _CONSTANT = 1e-10
 """Deviation of a standardized column that is constant without a row."""
+_LOST = 1e-4
+"""Variance of a standardized column that a row must leave, for what it adds to be subtracted to twelve digits."""
+_STACKED = 1 << 17
+"""Numbers of stacked fits without a row that are worked on at a time."""
 QUANTILES = (0.025, 0.975)
 NORMAL = 1.96
 """Ends of 95% intervals, and half of one in standard errors."""
@@ -44,19 +48,23 @@ class Recipes(NamedTuple):
 
     def combinations(self, curve: LeftOutCurve) -> FloatArray:
         """Coefficients (k, 1 + 2N) of left-out residuals, as in `LeftOutCurve.combinations`."""
-        each = zip(self.steps, self.visits, self.penalties, strict=True)
-        return np.vstack(
-            [curve.combinations(step, np.array([visits]), penalty) for step, visits, penalty in each]
-        )
+        return curve.combinations(self.steps, self.visits, self.penalties)
 
     def learned(self, values: FloatArray) -> FloatArray:
-        """(1 - (1 - step m)^visits) / m for m = value + penalty, (k, r) for values (r,)."""
-        rates = values + self.penalties[:, np.newaxis]
-        visits, shares = self.visits[:, np.newaxis], self.steps[:, np.newaxis] * rates
+        """(1 - (1 - step m)^visits) / m for m = value + penalty, (..., k, r) for values (..., r)."""
+        # Recipes that differ in their visits alone share what takes longest, the logarithms.
+        distinct, which = np.unique([self.steps, self.penalties], axis=1, return_inverse=True)
+        steps, penalties = distinct[..., np.newaxis]
+        rates, visits = values[..., np.newaxis, :] + penalties, self.visits[:, np.newaxis]
+        shares = steps * rates
         with np.errstate(divide="ignore", invalid="ignore"):
-            left = -np.expm1(visits * np.log1p(-shares))
-            if (shares >= 1).any():
-                left = np.where(shares < 1, left, 1 - np.power(1 - shares, visits))
+            left = np.take(np.log1p(-shares), which, axis=-2)
+            left *= visits
+            left = -np.expm1(left, out=left)
+            shares, rates = np.take(shares, which, axis=-2), np.take(rates, which, axis=-2)
+            if (overshoots := shares >= 1).any():
+                powers = np.broadcast_to(visits, shares.shape)[overshoots]
+                left[overshoots] = 1 - np.power(1 - shares[overshoots], powers)
             return np.where(shares > 1e-15, left / rates, visits * self.steps[:, np.newaxis])
 
 
@@ -84,31 +92,53 @@ def left_out_squares(
 def refitted_squares(curve: LeftOutCurve, recipes: Recipes, rows: IntArray) -> FloatArray:
     """Left-out squares (k, m) of some rows, each left out of the means and the scales of the others too.
 
-    The problem of the curve has columns of mean zero and variance one, or zero. One eigendecomposition per row.
+    The problem of the curve has columns of mean zero and variance one, or zero. One eigendecomposition per row, of
+    X'X without it: that of all rows, less what the row adds. Without a row that has nearly all of the variance of a
+    column such a difference has no digits; there, and for wide X, of the smaller of X'X and XX' of the other rows.
     """
-    problem, weights = curve.spectrum.problem, curve.spectrum.problem.row_weights
+    problem, is_centred = curve.spectrum.problem, float(curve.spectrum.centred)
+    n, p, weights, k = problem.n, problem.p, problem.row_weights, len(recipes.steps)
     roots = np.sqrt(weights)[:, np.newaxis]
-    features, responses = problem.X / roots, problem.y.reshape(problem.n, -1) / roots
-    found = np.zeros((len(recipes.steps), len(rows)))
-    for place, row in enumerate(rows):
-        shares = np.where(np.arange(problem.n) == row, 0.0, weights / (weights.sum() - weights[row]))
-        mean, response_mean = shares @ features, shares @ responses
-        deviations = np.sqrt(shares @ np.square(features - mean))
+    features, responses = problem.X / roots, problem.y.reshape(n, -1) / roots
+    gram, mapped = problem.X.T @ problem.X, features.T @ (weights[:, np.newaxis] * responses)
+    # Without each of the rows.
+    own, rest = weights[rows, np.newaxis], weights.sum() - weights[rows, np.newaxis]
+    means = (weights @ features - own * features[rows]) / rest
+    response_means = (weights @ responses - own * responses[rows]) / rest
+    variances = (np.diag(gram) - own * np.square(features[rows])) / rest - np.square(means)
+    variances[:, np.diag(gram) / weights.sum() - np.square(weights @ features / weights.sum()) < 0.5] = 1.0
+    has_digits = (variances > _LOST).all(axis=1) if p < n else np.zeros(len(rows), dtype=bool)
+    found = np.zeros((k, len(rows)))
+
+    def judge(places: Any, matrix: FloatArray, left: FloatArray, right: FloatArray) -> None:
+        """Store the squares that left (m, r) f(matrix (m, r, r) / n) right (m, r, t) / n leaves of some rows."""
+        values, vectors = np.linalg.eigh(matrix / n)
+        inputs = (left[:, np.newaxis] @ vectors).mT * (vectors.mT @ right) / n
+        missed = np.sqrt(own[places]) * (responses[rows[places]] - is_centred * response_means[places])
+        missed = missed[:, np.newaxis] - recipes.learned(values.clip(min=0.0)) @ inputs
+        found[:, places] = np.square(missed).mean(axis=-1).T
+
+    for places in np.array_split(np.flatnonzero(has_digits), 1 + len(rows) * (k + p) * p // _STACKED):
+        one, response, mean = features[rows[places]], responses[rows[places]], means[places]
+        weight, others = own[places, np.newaxis], is_centred * rest[places, np.newaxis]
+        scales = np.sqrt(variances[places])[:, :, np.newaxis]
+        matrix = gram - weight * one[..., np.newaxis] * one[:, np.newaxis]
+        matrix -= others * mean[..., np.newaxis] * mean[:, np.newaxis]
+        right = mapped - weight * one[..., np.newaxis] * response[:, np.newaxis]
+        right -= others * mean[..., np.newaxis] * response_means[places, np.newaxis]
+        new = own[places] ** 0.5 * (one - is_centred * mean) / scales[..., 0]
+        judge(places, matrix / scales / scales.mT, new, right / scales)
+    for place in np.flatnonzero(~has_digits):
+        row = rows[place]
+        shares = np.where(np.arange(n) == row, 0.0, weights / rest[place])
+        deviations = np.sqrt(shares @ np.square(features - means[place]))
         scales = np.where(deviations > _CONSTANT, deviations, 1.0)
-        is_centred = float(curve.spectrum.centred)
-        seen = roots * (features - is_centred * mean) / scales
-        missing = roots * (responses - is_centred * response_mean)
-        new, response = seen[row].copy(), missing[row].copy()
+        seen = roots * (features - is_centred * means[place]) / scales
+        missing = roots * (responses - is_centred * response_means[place])
+        new = seen[row].copy()
         seen[row], missing[row] = 0.0, 0.0
-        # The smaller of X'X and XX'.
-        if problem.p < problem.n:
-            values, vectors = np.linalg.eigh(seen.T @ seen / problem.n)
-            left, right = new @ vectors, vectors.T @ (seen.T @ missing) / problem.n
-        else:
-            values, vectors = np.linalg.eigh(seen @ seen.T / problem.n)
-            left, right = (seen @ new) @ vectors / problem.n, vectors.T @ missing
-        predicted = (left * recipes.learned(values.clip(min=0.0))) @ right
-        found[:, place] = np.square(response - predicted).mean(axis=1)
+        parts = (seen.T @ seen, new, seen.T @ missing) if p < n else (seen @ seen.T, seen @ new, missing)
+        judge([place], *(part[np.newaxis] for part in parts))
     return found
 
 
@@ -179,9 +209,10 @@ class Correction:
         rows = everything[:: max(1, math.ceil(n * price / _REFITS))] if refits_some else everything[:0]
         if len(rows):
             refits = refitted_squares(curve, recipes, rows)
-            before, _, _ = left_out_squares(curve, recipes, rows, len(rows))
-            scaled_by = refits.sum(axis=1) / before.sum(axis=1)
-            squares = refits if len(rows) == squares.shape[1] else squares * scaled_by[:, np.newaxis]
+            if len(rows) < squares.shape[1]:
+                before, _, _ = left_out_squares(curve, recipes, rows, len(rows))
+                refits = squares * (refits.sum(axis=1) / before.sum(axis=1))[:, np.newaxis]
+            squares = refits
         expected, half_width = corrected(squares, totals, recipes.spreads, n * outputs)
         kurtosis = float(np.square(np.square(residuals) / sizes).mean())
         return cls(expected / naive, half_width, kurtosis, median, standard_error)

@@ -189,11 +189,17 @@ class LeftOutCurve:
         curve = contour.around(0.0, step * (float(spectrum.values.max()) + penalty), longest / step)
         return cls(spectrum, curve.nodes / step, curve.weights / step)
 
-    def combinations(self, step: float, visits: FloatArray, penalty: float) -> FloatArray:
-        """(k, 1 + 2N): what y_i, the real and the imaginary parts of E_i at the nodes are multiplied by in e_i."""
-        moved = self.nodes + penalty
+    def combinations(
+        self, step: float | FloatArray, visits: FloatArray, penalty: float | FloatArray
+    ) -> FloatArray:
+        """(k, 1 + 2N): what y_i, the real and the imaginary parts of E_i at the nodes are multiplied by in e_i.
+
+        For visits (k,), and one step and penalty for all or (k,) of them.
+        """
+        steps, penalties = (np.reshape(part, (-1, 1)) for part in (step, penalty))
+        moved = self.nodes + penalties
         with np.errstate(over="ignore", invalid="ignore"):
-            sums = -np.expm1(np.multiply.outer(visits, np.log1p(-step * moved))) / moved * self.weights
+            sums = -np.expm1(visits[:, np.newaxis] * np.log1p(-steps * moved)) / moved * self.weights
         return np.hstack([np.ones((len(visits), 1)), 2 * sums.real, -2 * sums.imag])
 
     def parts(self, members: IntArray, rows: FloatArray, responses: FloatArray) -> FloatArray:
