@@ -224,6 +224,14 @@ def test_an_index_is_warned_of(capsys, names, column, told):
     assert "line 1 of numbers.csv counts 0, 1, 2" in curve(capsys, "numbers.csv")[2]
 
 
+def test_names_of_rows_are_left_out_though_their_column_has_none(capsys):
+    TABLE[:30].set_index(pd.Index([f"row {k}" for k in range(30)])).to_csv("named_rows.csv")
+    outcome = run(capsys, f"curve {STEP} --data named_rows.csv")
+    assert outcome.code == 2
+    assert "as in names of rows; leave the column out with --drop ''" in outcome.err
+    assert curve(capsys, "named_rows.csv --drop ''")[1] == curve(capsys, "train.csv")[1]
+
+
 def test_a_missing_intercept_is_told_with_what_it_costs(capsys):
     text = shown(capsys, f"curve --data train.csv {STEP}")
     found = re.search(r"stays above (\S+); with --intercept, above (\S+)\.\n", text).groups()

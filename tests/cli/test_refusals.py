@@ -56,6 +56,7 @@ TEXTS = {
     "constant_features": ["a,b,y", "1,2,3", "1,2,4", "1,2,5"],
     "words": ["a,city,y", "1,Paris,3", "4,Rome,7", "7,Rome,8", "2,Paris,1"],
     "many_words": ["name,city,y", "x,Paris,3", "z,Rome,7", "v,Rome,8"],
+    "row_names": [",a,y", "Fiat 128,1,3", "Volvo 142E,2,7", "Mazda RX4,4,8"],
     "word_target": ["a,b,y", "1,2,low", "4,5,high", "7,8,low"],
     "gaps": ["a,last year,y", "1,2,3", "4,NA,7", "7,,8"],
     "endless": ["a,b,y", "1,2,3", "4,inf,7", "7,8,8"],
@@ -287,7 +288,17 @@ def folder(tmp_path, monkeypatch):
             "line 2, column 'city' must be a number, but it is 'Paris', one of 2 different entries; "
             "encode categories with --one-hot city, or leave the column out with --drop city",
         ),
-        (f"{ADVISE} many_words.csv", "The same goes for column 'city' (2 different entries)."),
+        (
+            f"{ADVISE} many_words.csv",
+            "column 'name' must be a number, but it is 'x', and no entry comes twice, as in names of rows; leave "
+            "the column out with --drop name, or write numbers. No numbers either are in column 'city' (2 "
+            "different entries).",
+        ),
+        (
+            f"{ADVISE} row_names.csv",
+            "'Fiat 128', and no entry comes twice, as in names of rows; leave the column "
+            "out with --drop '', or write numbers.\n",
+        ),
         (f"{ADVISE} many_words.csv --drop city --one-hot name", "every row of many_words.csv has another"),
         (f"{ADVISE} taken.csv --one-hot city", "taken.csv has city_Rome already; rename one of them"),
         (
@@ -316,7 +327,7 @@ def folder(tmp_path, monkeypatch):
         ),
         (
             COLOURS.format("all_words"),
-            "'x0.5', one of 8 different entries; encode categories with --one-hot a",
+            "'x0.5', and no entry comes twice, as in names of rows; leave the column out with --drop a, or write",
         ),
         (
             COLOURS.format("many_gaps"),

@@ -645,6 +645,8 @@ def _not_numbers(table: FileTable, wrong: "pd.DataFrame", targets: Sequence[str]
     row, count, argument = int(bad.argmax()), int(column.nunique()), as_argument(name)
     cell = str(column.iloc[row])
     what = quoted(cell)
+    # Dates and percentages are numbers in other words, even where none comes twice.
+    keys = [one for one in wrong if one not in targets and _names_rows(table.frame[one], wrong[one])]
     otherwise = "name another target" if is_target else f"leave the column out with {{drop}} {argument}"
     if column.dtype.kind in "Mm" or _DATE.fullmatch(cell.strip()):
         what, hint = f"the date {what}", "write numbers, such as days since the first"
@@ -652,6 +654,9 @@ def _not_numbers(table: FileTable, wrong: "pd.DataFrame", targets: Sequence[str]
         what, hint = f"the percentage {what}", "write numbers without the sign"
     elif is_target and (bad.mean() <= _FEW or count > len(bad) / 2):
         hint, otherwise = "correct it", "leave out its row"
+    elif name in keys:
+        what += ", and no entry comes twice, as in names of rows"
+        hint, otherwise = otherwise, "write numbers"
     elif bad.mean() <= _FEW:
         hint = "correct it, leave out its row"
     elif is_target:
@@ -661,11 +666,22 @@ def _not_numbers(table: FileTable, wrong: "pd.DataFrame", targets: Sequence[str]
     else:
         what += f", one of {count} different entries"
         hint = f"encode categories with {{one_hot}} {argument}"
-    others = some(rest, lambda name: f"{quoted(name)} ({table.frame[name].nunique()} different entries)")
-    many = "s" * (len(rest) > 1)
-    advice = f"{hint}, or {otherwise}." + f" The same goes for column{many} {others}." * bool(rest)
+    advice = f"{hint}, or {otherwise}."
+    alike = [one for one in rest if (one in keys) == (name in keys)]
+    unlike = [one for one in rest if one not in alike]
+    for others, say in ((alike, "The same goes for"), (unlike, "No numbers either are in")):
+        listed = some(others, lambda one: f"{quoted(one)} ({table.frame[one].nunique()} different entries)")
+        advice += f" {say} column{'s' * (len(others) > 1)} {listed}." * bool(others)
     where = f"{table.path}: {table.place(row)}, column {quoted(name)}"
     return ArgumentError(where, "be a number", f"it is {what}", advice)
+
+
+def _names_rows(column: "pd.Series", bad: "pd.Series") -> bool:
+    """True for text in which no entry comes twice, and none is a number, a date or a percentage."""
+    is_text = column.dtype.kind not in "Mm" and bad.all() and column.is_unique
+    return bool(is_text) and not any(
+        pattern.fullmatch(str(column.iloc[0]).strip()) for pattern in (_PERCENTAGE, _DATE)
+    )
 
 
 def _missing(
