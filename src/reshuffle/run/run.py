@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays, _budget
 from reshuffle._arrays import BoolArray, FloatArray, columns
-from reshuffle._linalg import Question, finite_or_inf, overflow_is_inf
+from reshuffle._linalg import Question, few_threads, finite_or_inf, overflow_is_inf
 from reshuffle._uncertainty import ErrorKind, significant
 from reshuffle.epoch import select
 from reshuffle.epoch.select import Accuracy, Choice, Computation, Method, accuracy
@@ -46,7 +46,9 @@ _LOST = 10.0
 def divergence_first(question: Question) -> Question:
     """Decorate a question to a run: one that diverges says so, in place of warnings and before refusals.
 
-    This is also the one place where overflow is allowed for: answers are inf where it makes them so.
+    This is also the one place where overflow is allowed for, answers being inf where it makes them so, and where
+    BLAS has one thread unless there are many features: in leave-one-out of digits (62 features) two threads that
+    share their cores with other processes take four times the processor time.
     """
 
     @wraps(question)
@@ -54,7 +56,8 @@ def divergence_first(question: Question) -> Question:
     def asked(run: "Run", *positional: Any, **named: Any) -> Any:
         token = _budget.FIRST.set(lambda: run.divergence_words)
         try:
-            return question(run, *positional, **named)
+            with few_threads(min(run.problem.n, run.problem.p)):
+                return question(run, *positional, **named)
         except BudgetError as refusal:
             if not run.divergence_words:
                 raise
