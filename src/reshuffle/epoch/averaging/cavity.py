@@ -21,7 +21,7 @@ and the path is found by iteration: each round takes a few weighted Gram matrice
 A sample may also be a matrix U_i of m rows that are visited together: then rho_i(t) is m x m.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -128,50 +128,51 @@ class TimeNodes:
         >>> bool(np.allclose(nodes.convolve_nearly_diagonal(path, path, 1e-12), nodes.convolve(path, path)))
         True
         """
-        diagonals, parts = [], []
-        for path in (first, second):
-            diagonal, terms = without_diagonal(path, tolerance * float(np.abs(path).max(initial=0.0)))
-            diagonals.append(diagonal)
-            parts.append([(shape[:, np.newaxis], flat.reshape(path.shape[1:])) for shape, flat in terms])
-        made = np.zeros_like(first)
-        np.einsum("qkk->qk", made)[:] = self.convolve_scalars(*diagonals)
-        for shape, matrix in parts[0]:
-            for at, scale in zip(made, self.convolve_scalars(shape, diagonals[1]), strict=True):
-                at += matrix * scale
-        for shape, matrix in parts[1]:
-            for at, scale in zip(made, self.convolve_scalars(diagonals[0], shape), strict=True):
-                at += scale[:, np.newaxis] * matrix
+        parts = [
+            split_path(path, tolerance * float(np.abs(path).max(initial=0.0))) for path in (first, second)
+        ]
+        (diagonal, shapes, matrices), (other_diagonal, other_shapes, others) = parts
+        q, k = diagonal.shape
+        # What each term meets on the diagonal of the other path, (q, terms, k).
+        on_right = np.einsum("tab,ap,bk->tpk", self.convolution, shapes, other_diagonal, optimize=True)
+        on_left = np.einsum("tab,ak,bp->tpk", self.convolution, diagonal, other_shapes, optimize=True)
+        made = np.ascontiguousarray(
+            (on_right.transpose(2, 0, 1) @ matrices.transpose(2, 0, 1)).transpose(1, 2, 0)
+            + (on_left.transpose(2, 0, 1) @ others.transpose(1, 0, 2)).transpose(1, 0, 2)
+        )
+        np.einsum("qkk->qk", made)[:] += self.convolve_scalars(diagonal, other_diagonal)
         threshold = tolerance * float(np.abs(made).max(initial=0.0))
-        for shape, matrix in parts[0]:
-            for other, beside in parts[1]:
-                weights = self.convolve_scalars(shape, other)[:, 0]
-                largest = np.abs(weights).max(initial=0.0)
-                if largest * np.linalg.norm(matrix) * np.linalg.norm(beside) > threshold:
-                    product = matrix @ beside
-                    for at, weight in zip(made, weights, strict=True):
-                        at += weight * product
+        weights = np.einsum("tab,ap,br->ptr", self.convolution, shapes, other_shapes, optimize=True)
+        # The entries of a product are at most the norms of a row and a column.
+        rows, columns = (
+            np.sqrt(np.square(each).sum(axis=axis).max(axis=1, initial=0.0))
+            for each, axis in ((matrices, 2), (others, 1))
+        )
+        counts = np.abs(weights).max(axis=1) * np.multiply.outer(rows, columns) > threshold
+        for matrix, weight, chosen in zip(matrices, weights, counts, strict=True):
+            if chosen.any():
+                products = (matrix @ others[chosen]).reshape(-1, k * k)
+                made += (weight[:, chosen] @ products).reshape(q, k, k)
         return made
 
 
-def leading(matrix: FloatArray, threshold: float) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """The terms (q,), (n,) of a singular value decomposition of (q, n) that are above a threshold.
+def leading(matrix: FloatArray, threshold: float) -> tuple[FloatArray, FloatArray]:
+    """The terms of a singular value decomposition of (q, n) that are above a threshold, (q, m) and (m, n).
 
     From the Gram matrix of the rows: singular values below 1e-8 of the largest are rounding, and left out.
     """
     values, vectors = scipy.linalg.eigh(matrix @ matrix.T, check_finite=False)
-    floor = max(threshold * threshold, 1e-15 * float(values[-1]) if len(values) else 0.0)
-    for value, vector in zip(values[::-1], vectors.T[::-1], strict=True):
-        if value > floor:
-            yield vector, vector @ matrix
+    floor = max(threshold * threshold, 1e-15 * float(values.max(initial=0.0)))
+    shapes = vectors[:, values > floor][:, ::-1]
+    return shapes, shapes.T @ matrix
 
 
-def without_diagonal(
-    path: FloatArray, threshold: float
-) -> tuple[FloatArray, Iterator[tuple[FloatArray, FloatArray]]]:
-    """The diagonals (q, k) of a path (q, k, k), and the leading terms (q,), (k k,) of all else."""
+def split_path(path: FloatArray, threshold: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The diagonals (q, k) of a path (q, k, k), and the leading terms of all else: (q, m) and (m, k, k)."""
     off = path.copy()
     np.einsum("qkk->qk", off)[:] = 0.0
-    return np.einsum("qkk->qk", path), leading(off.reshape(len(off), -1), threshold)
+    shapes, matrices = leading(off.reshape(len(off), -1), threshold)
+    return np.einsum("qkk->qk", path), shapes, matrices.reshape(len(matrices), *path.shape[1:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,10 +338,9 @@ class SelfResponses:
         else:
             gamma = np.stack([self._own(self._samples * diagonal) for diagonal in diagonals])
         # Off its diagonal Gamma consists of few matrices, times functions of the visit.
-        _, terms = without_diagonal(influence, self._tolerance * float(np.abs(gamma).max(initial=0.0)))
-        for shape, matrix in terms:
-            images = self._samples @ matrix.reshape(influence.shape[1:])
-            gamma += np.multiply.outer(shape, self._own(images))
+        _, shapes, matrices = split_path(influence, self._tolerance * float(np.abs(gamma).max(initial=0.0)))
+        for shape, matrix in zip(shapes.T, matrices, strict=True):
+            gamma += np.multiply.outer(shape, self._own(self._samples @ matrix))
         return self.of_meeting(gamma)
 
     def _own(self, images: FloatArray) -> FloatArray:
@@ -400,7 +400,8 @@ class SelfResponses:
         flat, k = rho.reshape(len(rho), -1), self._rows.shape[1]
         total = np.zeros((len(rho), k * k))
         size = float(np.linalg.norm(flat, axis=1).max(initial=0.0))
-        for shape, weights in leading(flat, self._tolerance * size):
+        shapes, terms = leading(flat, self._tolerance * size)
+        for shape, weights in zip(shapes.T, terms, strict=True):
             total += np.multiply.outer(shape, (self._rows.T @ self._weighted(weights)).ravel())
         return total.reshape(len(rho), k, k)
 
@@ -410,7 +411,8 @@ class SelfResponses:
         images = np.zeros((len(self._rows), maps.shape[1]))
         # What all samples have in common is the larger part, and costs one product whatever the tolerance.
         threshold = tolerance * float(np.linalg.norm(flat, axis=1).max(initial=0.0))
-        for shape, own in leading(flat, threshold):
+        shapes, terms = leading(flat, threshold)
+        for shape, own in zip(shapes.T, terms, strict=True):
             images += self._weighted(own, transposed=True) @ np.tensordot(shape, maps, 1).T
         return images
 

@@ -31,7 +31,7 @@ _OF_GROUPS, _FINEST = 0.1, 1e-8
 """Tolerance of the equation for groups, relative to what it neglects, and the smallest one."""
 _SATURATES = 3.0  # the error grows with the effect s of an epoch on a mode like s / (1 + s / 3)
 _MOST_OPERATIONS = 2e10
-_CHUNK = 1 << 22  # entries of the Gram matrix of the samples that are computed at a time
+_CHUNK = 256  # samples whose meetings with all that come after are computed at a time
 _BY_CHANCE = 2
 _MOST_ENTRIES = 1e7  # entries of an input map up to which several replicas of it are made
 _TOLERANCE = 1e-7
@@ -54,13 +54,16 @@ def neglected(
         off = _FACTOR_OF_GROUPS * visiting.weight * visiting.steps * missed
         return np.asarray(tolerance * entries + np.hstack([part * off for part in visiting.entry]))
     crosswise = (own**2 / n + tolerance)[:, np.newaxis] * entries
-    height = max(1, _CHUNK // n)
-    for start in range(0, n, height):
-        part = slice(start, start + height)
-        met = (rows[part] * strength) @ rows.T
-        met[np.arange(len(met)), np.arange(start, start + len(met))] = 0.0
+    for start in range(0, n, _CHUNK):
+        # Every pair once, for both of its samples.
+        end = min(start + _CHUNK, n)
+        met = (rows[start:end] * strength) @ rows[start:].T
+        met[np.arange(end - start), np.arange(end - start)] = 0.0
         # A power of three is taken by pow, which is fifty times as slow as two products.
-        crosswise[part] += met * met * met @ entries
+        cubes = met * met
+        cubes *= met
+        crosswise[start:end] += cubes @ entries[start:]
+        crosswise[end:] += cubes[:, end - start :].T @ entries[start:end]
     return np.asarray(_FACTOR * crosswise)
 
 

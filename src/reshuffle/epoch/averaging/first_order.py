@@ -237,9 +237,7 @@ def _diagonals(
             return None
         common = rho.mean(axis=1)
         size = enough * float(np.linalg.norm(rho, axis=1).max(initial=0.0))
-        terms = list(leading(rho - common[:, np.newaxis], size))
-        shapes = np.array([shape for shape, _ in terms]).reshape(-1, len(common)).T
-        own = np.array([weights for _, weights in terms]).reshape(-1, len(rows))
+        shapes, own = leading(rho - common[:, np.newaxis], size)
         if modes.advance(common[:, np.newaxis] + shapes @ (own @ squared)) <= tolerance:
             return modes, common, shapes, own
     return None
