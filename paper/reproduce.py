@@ -44,11 +44,8 @@ def print_progress(names: Sequence[str], folder: Path, quick: bool, jobs: int, b
             # Of what is under way it is only known how long it has taken.
             guess = min((time.perf_counter() - begin) * jobs, 0.95 * total)
             bars.update(task, completed=max(done, guess), description=f"{count} of {len(names)} figures")
-    agree, seconds = sum(claim.agrees for claim in claims), time.perf_counter() - begin
-    print(
-        f"{len(claims)} claims: {agree} agree, {len(claims) - agree} do not. {seconds:.0f} s. "
-        f"Open {folder / report.FILE}"
-    )
+    seconds = time.perf_counter() - begin
+    print(f"{len(claims)} claims: {_verdict(claims)}. {seconds:.0f} s. Open {folder / report.FILE}")
 
 
 def _verdict(claims: Sequence[Claim]) -> str:

@@ -52,7 +52,7 @@ def test_every_figure_leaves_its_files_and_a_report_that_needs_nothing_but_itsel
         f"{name.replace('-', '_')}.{kind}" for name in CHOSEN for kind in ("png", "svg", "csv", "json")
     }
     assert {path.name for path in folder.iterdir()} == expected | {"report.html"}
-    assert "6 claims: 3 agree, 3 do not" in outcome.out
+    assert "6 claims: 3 agree, 3 corrected." in outcome.out
     assert f"Open {folder / 'report.html'}" in outcome.out
     assert (folder / "two_batch.csv").read_text() == "epoch,risk\n0,0.0\n1,1.0\n"
     page = (folder / "report.html").read_text()
@@ -102,7 +102,7 @@ def test_figures_are_computed_side_by_side_and_an_interruption_ends_all_processe
     assert multiprocessing.active_children() == []
     outcome = run(capsys, "reproduce", *names, "--out", str(tmp_path), "--quick", "--jobs", "2")
     assert outcome.code == 0, outcome.err
-    assert "7 claims: 4 agree, 3 do not" in outcome.out
+    assert "7 claims: 4 agree, 3 corrected." in outcome.out
     assert len(list(tmp_path.glob("*.json"))) == 2
 
 

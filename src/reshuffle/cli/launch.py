@@ -36,7 +36,7 @@ def explore(*, port: Annotated[int, WHOLE] = 0, browser: bool = True) -> None:
     lacking = [name for name in ("shiny", "uvicorn", "matplotlib") if find_spec(name) is None]
     if lacking:
         raise ModuleNotFoundError(
-            f"the page needs {', '.join(lacking)}, which is not installed: pip install 'reshuffle[page]'."
+            f"the page needs {' and '.join(lacking)}: pip install 'reshuffle[page]'."
         )
     hush()
     # By name: the page imports the command line, whose reader it uses, and this only starts it.
