@@ -35,9 +35,7 @@ def explore(*, port: Annotated[int, WHOLE] = 0, browser: bool = True) -> None:
     at_least("port", port, 0, 65535)
     lacking = [name for name in ("shiny", "uvicorn", "matplotlib") if find_spec(name) is None]
     if lacking:
-        raise ModuleNotFoundError(
-            f"the page needs {' and '.join(lacking)}: pip install 'reshuffle[page]'."
-        )
+        raise ModuleNotFoundError(f"the page needs {' and '.join(lacking)}: pip install 'reshuffle[page]'.")
     hush()
     # By name: the page imports the command line, whose reader it uses, and this only starts it.
     import_module("reshuffle.page.serving").serve(port, opens_browser=browser)
