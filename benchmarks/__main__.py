@@ -1,33 +1,10 @@
-"""Run every benchmark: `python -m benchmarks`."""
+"""Run every benchmark that measures time: `python -m benchmarks`."""
 
-from benchmarks import (
-    against_training,
-    asymptotics,
-    centred_maps,
-    divide,
-    free_spectrum,
-    free_survey,
-    models,
-    one_pass,
-    page,
-    scaling_laws,
-    schemes,
-    single_runs,
-    startup,
-    sweeps,
-)
+import subprocess
+import sys
 
-against_training.main([])
-schemes.main()
-free_spectrum.main([])
-free_survey.main([])
-divide.main([])
-asymptotics.main()
-one_pass.main()
-single_runs.main()
-scaling_laws.main()
-centred_maps.main()
-models.main()
-sweeps.main()
-startup.main()
-page.main()
+for name in (
+    "against_training", "schemes", "free_spectrum", "free_survey", "divide", "asymptotics", "one_pass",
+    "single_runs", "scaling_laws", "centred_maps", "models", "sweeps", "startup", "page",
+):  # fmt: skip
+    subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)

@@ -8,13 +8,13 @@ is that of the difference in one split (rows to learn from and rows held out are
 difference in these units. `mean iterate` is what leave-one-out says of the mean of all runs.
 """
 
-import argparse
 import math
 
 import numpy as np
 from sklearn import datasets
 
 import reshuffle as rs
+from benchmarks.harness import arguments, batches, markdown, row
 
 RUNS = 100
 SETTINGS = (
@@ -26,17 +26,12 @@ SETTINGS = (
     ("digits", 16, 0.1, 10),
 )
 """Data, batch size, a small or a large step, and epochs."""
-LOAD = {
-    "wine": datasets.load_wine,
-    "breast cancer": datasets.load_breast_cancer,
-    "digits": datasets.load_digits,
-}
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def split(name: str, seed: int, part: float = 0.5) -> Split:
     """Rows and labels to learn from, and held-out ones: pixels over 16, others standardised by the former."""
-    X, y = LOAD[name](return_X_y=True)
+    X, y = getattr(datasets, f"load_{name.replace(' ', '_')}")(return_X_y=True)
     order = np.random.default_rng(seed).permutation(len(X))
     some, others = np.split(order, [int(part * len(X))])
     mean, scale = (0.0, 16.0) if name == "digits" else (X[some].mean(axis=0), X[some].std(axis=0))
@@ -48,9 +43,7 @@ def trained(X: np.ndarray, Y: np.ndarray, batch_size: int, step: float, epochs: 
     """Weights (runs, p, classes) of runs that are trained from zero."""
     rng, weights = np.random.default_rng(seed), np.zeros((RUNS, X.shape[1], Y.shape[1]))
     for _ in range(epochs):
-        orders = rng.permuted(np.tile(np.arange(len(X)), (RUNS, 1)), axis=1)
-        for first in range(0, len(X), batch_size):
-            rows = orders[:, first : first + batch_size]
+        for rows in batches(rng, len(X), batch_size, RUNS):
             weights -= step / rows.shape[1] * X[rows].swapaxes(1, 2) @ (X[rows] @ weights - Y[rows])
     return weights
 
@@ -72,24 +65,14 @@ def compared(name: str, batch_size: int, step: float, epochs: int, seed: int) ->
 
 def main() -> None:
     """Print a line per setting."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("splits", type=int, nargs="?", default=10)
-    count = parser.parse_args().splits
-    print(
-        "| data | batch | step | epochs | expected | found | standard error | off | deviations | mean iterate |"
-    )
-    print("|---" * 10 + "|")
-    for name, batch_size, step, epochs in SETTINGS:
-        rows = np.array([compared(name, batch_size, step, epochs, seed) for seed in range(count)])
-        told, found, error, spread, real, mean = rows.mean(axis=0)
-        off = (told - found) / error
-        print(
-            f"| {name} | {batch_size} | {step} | {epochs} | {told:.3f} | {found:.3f} | {error:.3f} | {off:+.2f} | "
-            f"{spread:.3f}, {real:.3f} | {mean:.3f} |",
-            flush=True,
-        )
+    count = arguments(__doc__, _splits=10).splits
+    headings = "expected", "found", "standard error", "off", "deviations", "mean iterate"
+    markdown("data", "batch", "step", "epochs", *headings)
+    for setting in SETTINGS:
+        means = np.mean([compared(*setting, seed) for seed in range(count)], axis=0)
+        told, found, error, spread, real, mean = means
+        off, spreads = f"{(told - found) / error:+.2f}", f"{spread:.3f}, {real:.3f}"
+        row(*setting, f"{told:.3f}", f"{found:.3f}", f"{error:.3f}", off, spreads, f"{mean:.3f}")
 
 
 if __name__ == "__main__":

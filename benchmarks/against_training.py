@@ -6,7 +6,6 @@ time, with the library loaded beforehand; preparing is not timed. What is run in
 of our answer. Times are processor seconds, followed by those of the clock.
 """
 
-import argparse
 import json
 import math
 import os
@@ -23,6 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import reshuffle as rs
+from benchmarks import harness
+from benchmarks.harness import batches, standardized
 from reshuffle._uncertainty import quantile
 
 MEMORY = 8 << 30
@@ -77,12 +78,6 @@ def row(
     return register
 
 
-def standardized(X: np.ndarray) -> np.ndarray:
-    """Columns that vary, with mean 0 and variance 1."""
-    X = X[:, X.std(axis=0) > 0]
-    return np.asarray((X - X.mean(axis=0)) / X.std(axis=0))
-
-
 def data(name: str) -> tuple[np.ndarray, np.ndarray]:
     """X (n, p) and y (n, t) of digits (1797 x 61), diabetes, breast_cancer, or 300 random features of digits."""
     import sklearn.datasets
@@ -110,9 +105,8 @@ def trained(
     shape = (X.shape[1], y.shape[1]) if runs == 1 else (runs, X.shape[1], y.shape[1])
     beta, buffer = np.zeros((2, *shape))
     for _ in range(epochs):
-        orders = rng.permutation(n) if runs == 1 else rng.permuted(np.tile(np.arange(n), (runs, 1)), axis=1)
-        for first in range(0, n, batch_size):
-            rows = orders[..., first : first + batch_size]
+        # As in `shape`: no axis for a single run.
+        for rows in batches(rng, n, batch_size, runs if runs > 1 else 0):
             batch = X[rows]
             gradient = batch.swapaxes(-1, -2) @ (batch @ beta - y[rows]) / rows.shape[-1]
             buffer = momentum * buffer + gradient if momentum else gradient
@@ -653,29 +647,26 @@ def line(found: dict[str, Any], question: Row) -> str:
     return f"| {found['name']} | {side(found['ours'])} | {instead} | {ratio} | {', '.join(wanted)} |"
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main() -> None:
     """Print a line per row as soon as it is there."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = harness.arguments(
+        __doc__,
+        only=("", "rows whose name, or whose function's name, has this word"),
+        json=("", "write the measurements to this file, row by row"),
+        seconds=(400, "processor seconds after which a side is ended"),
+        measure=("", "number,side,seconds: one side of a row, in this process"),
     )
-    parser.add_argument("--only", default="", help="rows whose name, or whose function's name, has this word")
-    parser.add_argument("--json", type=Path, help="write the measurements to this file, row by row")
-    parser.add_argument(
-        "--seconds", type=int, default=400, help="processor seconds after which a side is ended"
-    )
-    parser.add_argument("--measure", help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
     if options.measure:
         measure(*map(int, options.measure.split(",")))
         return
     found = []
-    print("| question | here | instead | times longer | wanted |\n|---|---|---|---|---|")
+    harness.markdown("question", "here", "instead", "times longer", "wanted")
     for number, question in enumerate(ROWS):
         if options.only in question.name or options.only in question.make.__name__:
             found.append(compared(number, options.seconds))
             print(line(found[-1], question), flush=True)
             if options.json:
-                options.json.write_text(json.dumps(found, indent=1))
+                Path(options.json).write_text(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

@@ -12,13 +12,13 @@ rows of one column and for rows of a few kinds, the largest of which have a self
 """
 
 import contextlib
-import sys
 import warnings
 
 import numpy as np
 from tests.validation.known_means import of_kinds, of_one_column
 
 import reshuffle as rs
+from benchmarks.harness import arguments
 
 EPOCHS = np.array([1.0, 3.0, 10.0, 100.0])
 KINDS = ("gaussian", "t3", "rows", "outlier", "scales", "sparse", "far")
@@ -40,15 +40,21 @@ def features(rng, kind, n, p):
     return X / np.sqrt(np.square(X).mean())
 
 
+def noisy(rng, n, p):
+    """A kind of rows, and a problem of this kind that knows its truth."""
+    kind = str(rng.choice(KINDS))
+    X, beta = features(rng, kind, n, p), rng.standard_normal(p)
+    return kind, rs.LeastSquares(X, X @ beta + 0.5 * rng.standard_normal(n), beta_star=beta, noise=0.5)
+
+
 def draw(seed):
     """A problem, a scheme whose mean is known exactly, and a step."""
     rng = np.random.default_rng(seed)
     one_by_one = rng.random() < 0.4
     n = int(rng.integers(5, 13) if one_by_one else rng.integers(8, 200))
     p = int(rng.integers(1, max(2, min(n // 2, 20))))
-    kind = str(rng.choice(KINDS))
-    X, beta = features(rng, kind, n, p), rng.standard_normal(p)
-    problem = rs.LeastSquares(X, X @ beta + 0.5 * rng.standard_normal(n), beta_star=beta, noise=0.5)
+    kind, problem = noisy(rng, n, p)
+    X = problem.X
     fastest = 2 * n / np.linalg.norm(X, 2) ** 2
     if one_by_one:
         step = min(rng.choice([0.1, 0.3, 1.0, 3.0]) * fastest / n, 1.8 / np.square(X).sum(axis=1).max())
@@ -63,11 +69,9 @@ def draw_batches(seed):
     batches, size = int(rng.integers(8, 15)), int(rng.choice([2, 3, 5, 10, 30]))
     n = batches * size + int(rng.integers(0, batches))
     p = int(rng.integers(1, min(n // 2, 16)))
-    kind = str(rng.choice(KINDS))
-    X, beta = features(rng, kind, n, p), rng.standard_normal(p)
-    problem = rs.LeastSquares(X, X @ beta + 0.5 * rng.standard_normal(n), beta_star=beta, noise=0.5)
+    kind, problem = noisy(rng, n, p)
     parts = np.array_split(np.arange(n), batches)
-    strongest = max(np.linalg.norm(X[rows], 2) ** 2 / len(rows) for rows in parts)
+    strongest = max(np.linalg.norm(problem.X[rows], 2) ** 2 / len(rows) for rows in parts)
     step = rng.choice([0.03, 0.1, 0.3, 0.6, 1.0]) * 1.8 / strongest
     return kind, problem, rs.RandomReshuffling(batches=batches), float(step)
 
@@ -168,8 +172,9 @@ def main(problems, draw=draw):
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    numbers = [int(word) for word in sys.argv[1:] if word.isdigit()] or [200]
-    if "rows" in sys.argv[1:]:
-        of_rows(*numbers)
+    words = arguments(__doc__, _words=[]).words
+    problems = next((int(word) for word in words if word.isdigit()), 200)
+    if "rows" in words:
+        of_rows(problems)
     else:
-        main(*numbers, draw_batches if "batches" in sys.argv[1:] else draw)
+        main(problems, draw_batches if "batches" in words else draw)

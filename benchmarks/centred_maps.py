@@ -1,27 +1,24 @@
 """The spread of shuffled samples by centred maps: against simulation, and how often errors cover."""
 
-import sys
 import warnings
+from functools import partial
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 from sklearn import datasets
 
 import reshuffle as rs
-from benchmarks import timing
-from benchmarks.timing import fresh, table
+from benchmarks.harness import arguments, fresh, show, standardized, table, timed
 from reshuffle._uncertainty import MOST_GROUPS, quantile
 from reshuffle.run import expected_risk
 
 SCHEME, STEP = rs.SampleReshuffling(batch_size=32), 0.01
 
 
-def standardised(load: object, noise: float, intercept: bool) -> rs.LeastSquares:
+def prepared(load: object, noise: float, intercept: bool) -> rs.LeastSquares:
     """A problem of scikit-learn, with its least-squares solution for the truth."""
     X, y = load(return_X_y=True)  # type: ignore[operator]
-    X = X[:, X.std(axis=0) > 0]
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    X = standardized(X)
     if intercept:
         X = np.column_stack([X, np.ones(len(X))])
     y = y - y.mean()
@@ -37,32 +34,23 @@ def against_simulation(runs: int = 300) -> Table:
         "Expected risk of shuffled samples, batches of 32, step 0.01, to the same standard error of the spread",
         "data", "epochs", "way", "seconds", "standard error / spread", "slower by", "target",
     )  # fmt: skip
-    digits = standardised(datasets.load_digits, 2.0, intercept=False)
-    cancer = standardised(datasets.load_breast_cancer, 0.3, intercept=True)
+    digits = prepared(datasets.load_digits, 2.0, intercept=False)
+    cancer = prepared(datasets.load_breast_cancer, 0.3, intercept=True)
     for name, problem, epochs, target in (
         ("digits", digits, 100, ">= 10 x"),
         ("cancer", cancer, 200, "> 1 x"),
     ):
-        seconds, found = timing.timed(
-            lambda problem=problem, epochs=epochs: rs.descend(
-                fresh(problem), SCHEME, step=STEP
-            ).expected_risk(epochs)
-        )
+
+        def ours(problem: rs.LeastSquares = problem, epochs: int = epochs) -> rs.ExpectedRisk:
+            return rs.descend(fresh(problem), SCHEME, step=STEP).expected_risk(epochs)
+
+        seconds, found = timed(ours)
         run = rs.descend(problem, SCHEME, step=STEP)
         mean = run.risk(epochs).error
         share = float(np.sqrt(max(found.error**2 - mean**2, 0.0)) / quantile(MOST_GROUPS) / found.spread)
-        rival, simulated = timing.timed(
-            lambda problem=problem, epochs=epochs: rs.simulate(
-                problem,
-                SCHEME,
-                step=STEP,
-                epochs=[epochs],
-                runs=runs,
-                fresh_noise=True,
-                seed=1,
-                progress=False,
-            )
-        )
+        recipe = {"step": STEP, "epochs": [epochs], "runs": runs, "seed": 1}
+        simulate = partial(rs.simulate, problem, SCHEME, fresh_noise=True, progress=False, **recipe)
+        rival, simulated = timed(simulate)
         other = float(simulated.spread.standard_error[0] / simulated.spread.mean[0])
         needed = rival * (other / share) ** 2
         made.add_row(name, str(epochs), "centred maps", f"{seconds:.1f}", f"{share:.4f}", "", "")
@@ -100,12 +88,10 @@ def _small(name: str, seed: int, budget: float) -> rs.Run:
 
 def main() -> None:
     """Print every table as soon as it is there; a number on the command line is that of the problems."""
-    console = Console(width=118)
-    problems = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    problems = arguments(__doc__, _problems=100).problems
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", rs.AccuracyWarning)
-        console.print(against_simulation())
-        console.print(coverage(problems))
+        show(against_simulation, lambda: coverage(problems))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ Every setting is small enough for its truth to be known: from the mean over all 
 """
 
 import math
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import reshuffle as rs
+from benchmarks.harness import arguments, markdown, row
 from reshuffle._arrays import FloatArray
 from reshuffle._progress import track
 
@@ -212,12 +212,11 @@ def ratio(found: Answer, truth: FloatArray) -> FloatArray:
 def main(seeds: int = 300) -> None:
     """Print one row per setting, as a table of Markdown."""
     names = [str(answer.__name__).replace("_", " ") for answer in ANSWERS]
-    print("| setting | " + " | ".join(names) + " |")
-    print("|---" * (1 + len(names)) + "|")
+    markdown("setting", *names)
     for setting in settings():
-        cells = {row.answer: row.cell for row in measured(setting, seeds)}
-        print(f"| {setting.name} | " + " | ".join(cells.get(name, "") for name in names) + " |", flush=True)
+        cells = {found.answer: found.cell for found in measured(setting, seeds)}
+        row(setting.name, *(cells.get(name, "") for name in names))
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(arguments(__doc__, _seeds=300).seeds)

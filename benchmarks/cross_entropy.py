@@ -14,12 +14,11 @@ learning rate and batch size of the grid with the highest mean accuracy on the t
 is the standard error of the difference between the best and the planned one, over splits.
 """
 
-import argparse
-
 import numpy as np
 from sklearn import datasets
 
 import reshuffle as rs
+from benchmarks.harness import arguments, batches, markdown, row
 
 BATCH_SIZES = (16, 32, 64, 128)
 RATES = tuple(float(rate) for rate in np.geomspace(0.01, 40.0, 13))
@@ -53,20 +52,14 @@ def heads(
             return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
     for _ in range(epochs):
-        order = rng.permutation(len(X))
-        for first in range(0, len(X), batch_size):
-            batch = order[first : first + batch_size]
+        for batch in batches(rng, len(X), batch_size):
             weights -= rate / len(batch) * X[batch].T @ (softmax(X[batch]) - targets[batch])
-        told = [(softmax(features), labels) for features, labels in others]
-        found.append(
-            [
-                (
-                    (chance.argmax(axis=1) == labels).mean(),
-                    -np.log(chance[range(len(labels)), labels] + 1e-300).mean(),
-                )
-                for chance, labels in told
-            ]
-        )
+        scores = []
+        for features, labels in others:
+            chance = softmax(features)
+            loss = -np.log(chance[range(len(labels)), labels] + 1e-300).mean()
+            scores.append(((chance.argmax(axis=1) == labels).mean(), loss))
+        found.append(scores)
     return np.array(found)
 
 
@@ -103,20 +96,15 @@ def compared(name: str, seed: int) -> tuple[dict[str, float], np.ndarray]:
 
 def main() -> None:
     """Print a line per data set."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("splits", type=int, nargs="?", default=5)
-    count = parser.parse_args().splits
-    print("| data | squares | planned epochs | planned | swept | best | standard error |")
-    print("|---" * 7 + "|")
+    count = arguments(__doc__, _splits=5).splits
+    markdown("data", "squares", "planned epochs", "planned", "swept", "best", "standard error")
     for name in ("wine", "breast cancer", "digits", "random features of digits"):
-        rows, grids = zip(*(compared(name, seed) for seed in range(count)), strict=True)
-        means = [float(np.mean([row[key] for row in rows])) for key in rows[0]]
+        splits, grids = zip(*(compared(name, seed) for seed in range(count)), strict=True)
+        means = [float(np.mean([split[key] for split in splits])) for key in splits[0]]
         place = int(np.mean(grids, axis=0).argmax())
-        apart = [grid[place] - row["planned"] for row, grid in zip(rows, grids, strict=True)]
+        apart = [grid[place] - split["planned"] for split, grid in zip(splits, grids, strict=True)]
         means += [float(np.mean(grids, axis=0)[place]), float(np.std(apart) / np.sqrt(max(count - 1, 1)))]
-        print(f"| {name} | {' | '.join(f'{mean:.3f}' for mean in means)} |", flush=True)
+        row(name, *(f"{mean:.3f}" for mean in means))
 
 
 if __name__ == "__main__":

@@ -5,12 +5,11 @@ Wasserstein-1 distances from the population over its mean. The last two populati
 constants of `divide`.
 """
 
-import argparse
-
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.harness import arguments
 from reshuffle import free
 
 LEVELS = (np.arange(20_000) + 0.5) / 20_000
@@ -36,13 +35,9 @@ def distance(law, sigma):
     return np.abs(law.quantile(LEVELS) - free.Discrete(sigma).quantile(LEVELS)).mean() / sigma.mean()
 
 
-def main(arguments=None):
+def main(given=None):
     """Print a row per population."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--samples", type=int, default=20)
-    parser.add_argument("--size", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1000)
-    options = parser.parse_args(arguments)
+    options = arguments(__doc__, given, samples=20, size=200, seed=1000)
     headings = (
         "population; p/n",
         "eigenvalues",

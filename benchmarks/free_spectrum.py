@@ -3,8 +3,6 @@
 Run with ``python -m benchmarks.free_spectrum``; ``--part`` chooses one table or several.
 """
 
-import argparse
-import time
 from functools import lru_cache
 
 import numpy as np
@@ -13,6 +11,7 @@ from rich.table import Table
 from tests.free.oracles import TwoBatchCurve, anticommutator_density
 
 from benchmarks import free_survey
+from benchmarks.harness import arguments, processor
 from benchmarks.peers import (
     fitted_eigenvalues,
     lean_iteration,
@@ -30,12 +29,7 @@ CASES = ((0.5, 0.2, (0.09987126, 0.72195051)), (3.0, 0.1, (0.01079049, 0.8268255
 
 def clock(function, repeats=5):
     """Return the least processor time of several runs and the last answer."""
-    best = np.inf
-    for _ in range(repeats):
-        start = time.process_time()
-        answer = function()
-        best = min(best, time.process_time() - start)
-    return best, answer
+    return processor(function, repeats)
 
 
 def two_batch(ratio, variance):
@@ -218,10 +212,7 @@ def cost_rows(table):
         seconds[m], _ = clock(lambda w=waiting, t=t: next(w).density(t))
     table.add_row("sum of 4 variables", "times the cost of 2", f"{seconds[4] / seconds[2]:.2f}", "3")
     for batches in (2, 3, 4):
-        start = time.process_time()
-        s = symmetrised(batches)
-        system = s.engine.system
-        build = time.process_time() - start
+        build, (s, system) = processor(lambda b=batches: (made := symmetrised(b), made.engine.system))
         t = np.linspace(0.1, 0.7, POINTS)
         spent, answer = clock(lambda s=s, t=t: s.resolve(t), 1)
         name = f"symmetrised product of {batches}"
@@ -245,13 +236,10 @@ PARTS = {
 }
 
 
-def main(arguments=None):
+def main(given=None):
     """Print all measurements, or some, and those of the survey."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--part", action="append", choices=[*PARTS, "survey"], help="which table; all unless given"
-    )
-    asked = parser.parse_args(arguments).part or [*PARTS, "survey"]
+    words = arguments(__doc__, given, part=("", ", ".join([*PARTS, "survey"]) + "; all unless given")).part
+    asked = words.split(",") if words else [*PARTS, "survey"]
     for name, rows in PARTS.items():
         if name in asked:
             table = Table("case", "measure", "value", "wanted", title=f"free.spectrum, {POINTS} points")

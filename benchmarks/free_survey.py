@@ -4,13 +4,11 @@ However many threads BLAS has, one works: `reshuffle.free` holds the others, whi
 Run with ``python -m benchmarks.free_survey``; ``--count`` and ``--seed`` choose others.
 """
 
-import argparse
-import time
-
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.harness import arguments, processor
 from reshuffle import free
 
 COUNT = 50
@@ -43,26 +41,24 @@ def expression(rng):
 def measured(count, seed):
     """Return for each expression its text, processor time, mass less one (nan for an error), and what was found."""
     rng = np.random.default_rng(seed)
-    rows = []
-    for _ in range(count):
-        p = expression(rng)
-        start = time.process_time()
+
+    def answer(p):
         try:
             s = free.spectrum(p)
-            mass, note = s.measure.mass - 1, f"{len(s.support)} intervals, {len(s.atoms)} atoms"
+            return s.measure.mass - 1, f"{len(s.support)} intervals, {len(s.atoms)} atoms"
         except free.ConvergenceError as error:
-            mass, note = np.nan, str(error)[:60]
-        rows.append((repr(p), time.process_time() - start, mass, note))
-    return rows
+            return np.nan, str(error)[:60]
+
+    for _ in range(count):
+        p = expression(rng)
+        seconds, found = processor(lambda p=p: answer(p))
+        yield repr(p), seconds, *found
 
 
-def main(arguments=None):
-    """Print the survey that command line ``arguments`` ask for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=COUNT)
-    parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args(arguments)
-    rows = measured(asked.count, asked.seed)
+def main(given=None):
+    """Print the survey that a command line asks for."""
+    asked = arguments(__doc__, given, count=COUNT, seed=0)
+    rows = list(measured(asked.count, asked.seed))
     seconds = np.array([row[1] for row in rows])
     masses = np.array([row[2] for row in rows])
     table = Table("seconds", "mass - 1", "found", "expression", title="the ten slowest")

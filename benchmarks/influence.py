@@ -9,14 +9,11 @@ gradients of the row and of the new prediction along the mean run, one checkpoin
 not sizes.
 """
 
-import time
-from collections.abc import Callable
-
 import numpy as np
 from sklearn import datasets
 
 import reshuffle as rs
-from benchmarks.predicted_test_error import standardized
+from benchmarks.harness import processor, standardized
 
 EPOCHS = np.array([1.0, 10.0, 100.0])
 SCHEMES = {
@@ -25,12 +22,6 @@ SCHEMES = {
     "shuffled samples, batches of 64": rs.SampleReshuffling(batch_size=64),
     "fixed batches of 64": rs.RandomReshuffling(batch_size=64),
 }
-
-
-def seconds(ask: Callable[[], np.ndarray]) -> tuple[np.ndarray, float]:
-    """An answer, and the processor time it took."""
-    start = time.process_time()
-    return ask(), time.process_time() - start
 
 
 def influence_function(run: rs.Run, new: np.ndarray) -> np.ndarray:
@@ -57,17 +48,13 @@ def main() -> None:
     problem, new, some = rs.LeastSquares(X[:392], y[:392]), X[392:], np.arange(0, 392, 8)
     for name, scheme in SCHEMES.items():
         run = rs.descend(problem, scheme, step=0.02, momentum=0.9)
-        _, loo = seconds(lambda run=run: run.leave_one_out(EPOCHS).mean_square)
+        loo, _ = processor(lambda run=run: run.leave_one_out(EPOCHS).mean_square)
         run = rs.descend(problem, scheme, step=0.02, momentum=0.9)
-        found, taken = seconds(lambda run=run: run.influence(new, EPOCHS))
-        whole = run.predict(new, EPOCHS)
-        refits, of_refits = seconds(
-            lambda run=run, whole=whole: np.stack(
-                [run.without([i]).predict(new, EPOCHS) - whole for i in some], 1
-            )
-        )
-        classical, of_classical = seconds(lambda run=run: influence_function(run, new))
-        traced, of_traced = seconds(lambda run=run: tracin(run, new))
+        taken, found = processor(lambda run=run: run.influence(new, EPOCHS))
+        of_refits, others = processor(lambda run=run: [run.without([i]).predict(new, EPOCHS) for i in some])
+        refits = np.stack(others, 1) - run.predict(new, EPOCHS)[:, np.newaxis]
+        of_classical, classical = processor(lambda run=run: influence_function(run, new))
+        of_traced, traced = processor(lambda run=run: tracin(run, new))
         print(f"{name}: influence {taken:.2f} s ({taken / loo:.1f} times leave-one-out, {found.method})")
         scaled = of_refits * len(X) / len(some)
         print(

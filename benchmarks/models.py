@@ -8,7 +8,6 @@ end is computed by training all 13 at once in numpy, so that the sweep can choos
 chooses without these.
 """
 
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from sklearn.datasets import load_digits
 from torch.utils.data import DataLoader, TensorDataset
 
 import reshuffle as rs
-from benchmarks.timing import timed
+from benchmarks.harness import arguments, batches, timed
 
 RATES = np.geomspace(1e-4, 1.0, 13)
 BATCH_SIZES = (32, 64, 128, 256)
@@ -167,9 +166,7 @@ def _all_heads(X: np.ndarray, y: np.ndarray, batch_size: int, steps: np.ndarray,
     rng, heads = np.random.default_rng(1), np.zeros((len(steps), X.shape[1], y.shape[1]))
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(epochs):
-            order = rng.permutation(len(X))
-            for first in range(0, len(X), batch_size):
-                rows = order[first : first + batch_size]
+            for rows in batches(rng, len(X), batch_size):
                 missed = X[rows] @ heads - y[rows]
                 heads -= steps[:, np.newaxis, np.newaxis] / len(rows) * (X[rows].T @ missed)
     return heads
@@ -183,14 +180,10 @@ def _error(head: np.ndarray, X: np.ndarray, y: np.ndarray) -> float:
 
 def main() -> None:
     """At the sizes asked for; by default those that the goals are about."""
-    given = [int(word) for word in sys.argv[1:]] if __name__ == "__main__" else []
-    samples, digits, rows = given + [5000, 1000, 20_000][len(given) :]
-    if samples:
-        kernel(samples)
-    if digits:
-        lazy(digits)
-    if rows:
-        probe(rows)
+    given = arguments(__doc__, _samples=5000, _digits=1000, _rows=20_000)
+    for part, size in ((kernel, given.samples), (lazy, given.digits), (probe, given.rows)):
+        if size:
+            part(size)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
 """One pass over fresh data with a million eigenvalues: all of them step by step, and grouped."""
 
 import math
+from functools import partial
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
-from benchmarks import timing
-from benchmarks.timing import table
+from benchmarks.harness import show, table, timed
 from reshuffle import asymptotics
 from reshuffle.asymptotics.fresh_samples import Modes, walked_risk
 
@@ -28,22 +27,10 @@ def a_million_eigenvalues() -> Table:
         spectrum, source = (asymptotics.PowerLaw(exponent, SIZE) for exponent in (a, b))
         values, start = spectrum.values(), source.values()
         modes, each = Modes(values, values * start, values**2), np.full(STEPS, step)
-        seconds, path = timing.timed(
-            lambda modes=modes, each=each: walked_risk(modes, BATCH_SIZE, each, 0.0, NOISE, steps)
-        )
-        asked = {"batch_size": BATCH_SIZE, "noise": NOISE}
-        walked, _ = timing.timed(
-            lambda asked=asked, spectrum=spectrum, source=source, step=step: asymptotics.one_pass(
-                spectrum, source, step=np.full(STEPS, step), steps=steps, **asked
-            ),
-            3,
-        )
-        grouped, found = timing.timed(
-            lambda asked=asked, spectrum=spectrum, source=source, step=step: asymptotics.one_pass(
-                spectrum, source, step=step, steps=np.append(steps, [1e6, 1e9, math.inf]), **asked
-            ),
-            3,
-        )
+        seconds, path = timed(partial(walked_risk, modes, BATCH_SIZE, each, 0.0, NOISE, steps))
+        ask = partial(asymptotics.one_pass, spectrum, source, batch_size=BATCH_SIZE, noise=NOISE)
+        walked, _ = timed(partial(ask, step=each, steps=steps), 3)
+        grouped, found = timed(partial(ask, step=step, steps=np.append(steps, [1e6, 1e9, math.inf])), 3)
         risk, error = found.risk[: STEPS + 1], found.error[: STEPS + 1]
         made.add_row(
             f"j^-{a:g}, j^{-b:g}, {step:g}",
@@ -56,10 +43,5 @@ def a_million_eigenvalues() -> Table:
     return made
 
 
-def main() -> None:
-    """Print the table."""
-    Console(width=160).print(a_million_eigenvalues())
-
-
 if __name__ == "__main__":
-    main()
+    show(a_million_eigenvalues, width=160)

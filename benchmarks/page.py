@@ -7,20 +7,18 @@ import subprocess
 import sys
 import time
 
-from rich.console import Console
-
-from benchmarks.timing import table
+from benchmarks.harness import show, table
 from reshuffle.page import limit, tabs
 
 
-def main() -> None:
-    """Print both."""
+def the_page():
+    """Both, in seconds of the clock and of the processor."""
     made = table("The page", "what", "seconds", "target")
     clock, cpu = min(_ready() for _ in range(3))
     made.add_row("from the command to its address", f"{clock:.2f} (of the processor: {cpu:.2f})", "<= 3")
     for name, (clock, cpu) in _drags().items():
         made.add_row(f"an answer to a drag, {name}", f"{clock:.3f} (of the processor: {cpu:.3f})", "<= 0.3")
-    Console(width=110).print(made)
+    return made
 
 
 def _ready() -> tuple[float, float]:
@@ -68,4 +66,4 @@ def _drags() -> dict[str, tuple[float, float]]:
 
 
 if __name__ == "__main__":
-    main()
+    show(the_page, width=110)

@@ -10,13 +10,13 @@ python -m benchmarks.plan [splits of diabetes] [splits of digits]
 """
 
 import resource
-import sys
-import time
+from functools import partial
 
 import numpy as np
 from sklearn.datasets import load_diabetes, load_digits
 
 import reshuffle as rs
+from benchmarks.harness import arguments, batches, timed
 from reshuffle._progress import track
 
 BATCH_SIZES = (16, 32, 64, 128, 256)
@@ -29,9 +29,7 @@ def trained(X, y, batch_size, step, lengths, seed):
     """Parameters after each of some numbers of epochs of real training on shuffled samples."""
     rng, beta, found = np.random.default_rng(seed), np.zeros((X.shape[1], y.shape[1])), []
     for epoch in range(1, max(lengths) + 1):
-        order = rng.permutation(len(X))
-        for first in range(0, len(X), batch_size):
-            rows = order[first : first + batch_size]
+        for rows in batches(rng, len(X), batch_size):
             batch = X[rows]
             beta = beta - step / len(rows) * (batch.T @ (batch @ beta - y[rows]))
         found += [beta] if epoch in lengths else []
@@ -59,9 +57,8 @@ def searched(X, y, steps, seed):
         for fold in folds:
             rest = np.setdiff1d(np.arange(len(X)), fold)
             features, responses, error = scaled(X[rest], y[rest])
-            begin = time.perf_counter()
-            path = trained(features, responses, size, step, LENGTHS, seed)
-            took += (time.perf_counter() - begin) * sum(LENGTHS) / max(LENGTHS)
+            taken, path = timed(partial(trained, features, responses, size, step, LENGTHS, seed))
+            took += taken * sum(LENGTHS) / max(LENGTHS)
             sums += [error(beta, X[fold], y[fold]) for beta in path]
         scores.update({(size, step, length): total for length, total in zip(LENGTHS, sums, strict=True)})
     finite = {recipe: total for recipe, total in scores.items() if np.isfinite(total)}
@@ -74,9 +71,10 @@ def compared(name, X, y, splits):
     for split in range(splits):
         order = np.random.default_rng(split).permutation(len(X))
         inside, outside = np.split(order, [3 * len(X) // 4])
-        begin = time.perf_counter()
-        plan = rs.plan(X[inside], y[inside], batch_sizes=BATCH_SIZES, epochs=max(LENGTHS))
-        plans.append(time.perf_counter() - begin)
+        taken, plan = timed(
+            partial(rs.plan, X[inside], y[inside], batch_sizes=BATCH_SIZES, epochs=max(LENGTHS))
+        )
+        plans.append(taken)
         found, took = searched(X[inside], y[inside], STEPS[name], split)
         searches.append(took)
         features, responses, error = scaled(X[inside], y[inside])
@@ -97,23 +95,22 @@ def compared(name, X, y, splits):
 def large() -> None:
     """A plan for many rows."""
     drawn = rs.gaussian(100_000, 500, noise=2.0, covariance=np.geomspace(1, 1e-2, 500), seed=0)
-    begin = time.perf_counter()
-    rs.plan(drawn.X, drawn.y)
-    took, memory = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    took, _ = timed(lambda: rs.plan(drawn.X, drawn.y))
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"100,000 x 500: a plan in {took:.0f} s, {memory:.1f} GB with the data")
 
 
 def main() -> None:
     """The large one first, so that memory is its own; then both data sets."""
     large()
-    splits = [int(word) for word in sys.argv[1:]] or [20, 3]
+    given = arguments(__doc__, _diabetes=20, _digits=3)
     X, y = load_diabetes(return_X_y=True)
     with np.errstate(over="ignore", invalid="ignore"):
-        if splits[0]:
-            compared("diabetes", X, y[:, np.newaxis], splits[0])
+        if given.diabetes:
+            compared("diabetes", X, y[:, np.newaxis], given.diabetes)
         X, y = load_digits(return_X_y=True)
-        if splits[1:] and splits[1]:
-            compared("digits", X, np.eye(10)[y], splits[1])
+        if given.digits:
+            compared("digits", X, np.eye(10)[y], given.digits)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ With --choices, every recipe in the table of a plan is trained without each row 
 too, and its left-out error is compared with the one in the table.
 """
 
-import argparse
 import math
 import warnings
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ import numpy as np
 from sklearn import datasets, preprocessing
 
 import reshuffle as rs
+from benchmarks.harness import arguments, standardized
 from reshuffle._progress import track
 from reshuffle.planning import PlannedRecipe
 
@@ -40,12 +40,6 @@ class Data:
     y: np.ndarray
     batch_size: int
     step: float
-
-
-def standardized(columns: np.ndarray) -> np.ndarray:
-    """Mean zero and variance one, without columns that are constant."""
-    columns = columns[:, columns.std(axis=0) > 0]
-    return np.asarray((columns - columns.mean(axis=0)) / columns.std(axis=0))
 
 
 def prepared(X: np.ndarray, y: np.ndarray, batch_size: int, step: float) -> Data:
@@ -260,13 +254,8 @@ def main(splits: int = 50, names: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--splits", type=int, default=50)
-    parser.add_argument("names", nargs="*", help="data sets, all by default")
-    parser.add_argument("--choices", action="store_true", help="tables of plans beside trained runs")
-    parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--momentum", type=float, default=0.0)
-    given = parser.parse_args()
+    names, tables = ([], "data sets, all by default"), (False, "tables of plans beside trained runs")
+    given = arguments(__doc__, _names=names, splits=50, choices=tables, runs=20, momentum=0.0)
     if given.choices:
         choices(given.names, given.runs, given.momentum)
     else:

@@ -7,7 +7,6 @@ of ones is added, and of every split 70 per cent (or the number of rows named) a
 The coverage is the share of new responses inside, on average over problems or splits, with its standard error.
 """
 
-import argparse
 import math
 from collections.abc import Callable, Iterator
 
@@ -15,7 +14,7 @@ import numpy as np
 from sklearn import datasets, preprocessing
 
 import reshuffle as rs
-from benchmarks.predicted_test_error import standardized
+from benchmarks.harness import arguments, standardized
 from reshuffle._progress import track
 
 EPOCHS = (1.0, 10.0, 100.0)
@@ -69,10 +68,7 @@ def settings(count: int) -> dict[str, Callable[[], Iterator[Split]]]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("problems", type=int, nargs="?", default=30)
-    parser.add_argument("--only", default="", help="the beginning of a name")
-    given = parser.parse_args()
+    given = arguments(__doc__, _problems=30, only=("", "the beginning of a name"))
     count = given.problems
     recipes = {"plain": (0.1, {}), "momentum 0.9": (0.02, {"momentum": 0.9})}
     print(f"{'coverage of 90% intervals after':34} {'recipe':14}" + "".join(f"{k:>15g}" for k in EPOCHS))

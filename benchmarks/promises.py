@@ -14,7 +14,6 @@ With --explain, so many runs of each of 36 recipes are trained honestly, and `ex
 of probabilities below 0.05 and 0.01 should be as large.
 """
 
-import argparse
 import math
 import warnings
 from collections.abc import Sequence
@@ -27,6 +26,7 @@ import numpy as np
 from sklearn import datasets, preprocessing
 
 import reshuffle as rs
+from benchmarks.harness import arguments, markdown, row
 from reshuffle._linalg import one_thread
 from reshuffle._progress import track
 from reshuffle.simulation import simulated_states
@@ -127,18 +127,18 @@ def outcome(task: tuple[str, int, int]) -> Outcome | None:
     return Outcome(name, len(X), plan.test_error, plan.naive_test_error, found, *plan.interval)
 
 
-def line(name: str, sizes: str, found: Sequence[Outcome]) -> str:
-    """A row of the table."""
+def line(name: str, sizes: str, found: Sequence[Outcome]) -> None:
+    """Print a row of the table, unless it would have a single problem."""
+    if len(found) < 2:
+        return
     promised, naive = (
         np.log([getattr(one, which) / one.truth for one in found]) for which in ("promised", "naive")
     )
     covered = np.mean([one.low <= one.truth <= one.high for one in found])
     width = np.median([one.high / one.low for one in found]) ** 0.5
     error = 100 * promised.std(ddof=1) / math.sqrt(len(found))
-    return (
-        f"| {name} | {sizes} | {len(found)} | {100 * math.expm1(promised.mean()):+.1f}% ± {error:.1f} "
-        f"({100 * math.expm1(naive.mean()):+.1f}%) | {covered:.0%} | {width:.2f} |"
-    )
+    bias, before = (f"{100 * math.expm1(logs.mean()):+.1f}%" for logs in (promised, naive))
+    row(name, sizes, len(found), f"{bias} ± {error:.1f} ({before})", f"{covered:.0%}", f"{width:.2f}")
 
 
 def honest(runs: int, seed: int) -> None:
@@ -149,6 +149,10 @@ def honest(runs: int, seed: int) -> None:
         problems[name] = rs.LeastSquares(X, y)
     print(f"{runs} runs each\n{'':20} momentum  batch size  epochs  below 0.05  below 0.01")
     every = []
+
+    def shares(found: list[float]) -> str:
+        return "".join(f"{np.mean(np.less(found, level)):>12.2%}" for level in (0.05, 0.01))
+
     for name, momentum, size, epochs in product(problems, (0.0, 0.9), (4, 16, 64), (3, 30)):
         problem, scheme = problems[name], rs.SampleReshuffling(batch_size=size)
         step = 0.1 * (1 - momentum) * min(1, size / 16) * problem.n / np.linalg.norm(problem.X, 2) ** 2
@@ -160,19 +164,14 @@ def honest(runs: int, seed: int) -> None:
         fits = made.reshape(runs, -1)[:, : problem.p]
         found = [rs.explain(problem.X, problem.y, fit, run, epochs=epochs).spread.probability for fit in fits]
         every += found
-        shares = "".join(f"{np.mean(np.less(found, level)):>12.1%}" for level in (0.05, 0.01))
-        print(f"{name:20} {momentum:>8g} {size:>11} {epochs:>7}{shares}", flush=True)
-    shares = "".join(f"{np.mean(np.less(every, level)):>12.2%}" for level in (0.05, 0.01))
-    print(f"{'all':20} {len(every):>28}{shares}")
+        print(f"{name:20} {momentum:>8g} {size:>11} {epochs:>7}{shares(found)}", flush=True)
+    print(f"{'all':20} {len(every):>28}{shares(every)}")
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name, default in (("problems", 1020), ("few", 150), ("splits", 30), ("jobs", 2), ("seed", 70_000)):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--explain", type=int, metavar="RUNS", help="ask explain of honest runs")
-    given = parser.parse_args(arguments)
+    explain = 0, "how many honest runs explain is asked of"
+    given = arguments(__doc__, problems=1020, few=150, splits=30, jobs=2, seed=70_000, explain=explain)
     if given.explain:
         honest(given.explain, given.seed)
         return
@@ -184,23 +183,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with ProcessPoolExecutor(given.jobs) as pool:
         made = pool.map(outcome, tasks, chunksize=10)
         found = [one for one in track(made, len(tasks), "plans") if one is not None]
-    print("| data | rows | problems | bias (naive) | coverage | high / promise |\n|---|---|---|---|---|---|")
+    markdown("data", "rows", "problems", "bias (naive)", "coverage", "high / promise")
     for kind in (*KINDS, "all drawn"):
+        of_kind = [one for one in found if one.group in (KINDS if kind == "all drawn" else [kind])]
         for first, last in SIZES:
-            some = [one for one in found if one.group in (KINDS if kind == "all drawn" else [kind])]
-            some = [one for one in some if first <= one.n < last]
-            if len(some) > 1:
-                print(line(kind, f"{first} to {last - 1}", some))
-        over = [
-            one for one in found if one.group in (KINDS if kind == "all drawn" else [kind]) and one.n >= 30
-        ]
-        if len(over) > 1:
-            print(line(kind, "30 or more", over))
+            line(kind, f"{first} to {last - 1}", [one for one in of_kind if first <= one.n < last])
+        line(kind, "30 or more", [one for one in of_kind if one.n >= 30])
     for name, sizes in SETS.items():
         for n in sizes:
-            some = [one for one in found if (one.group, one.n) == (name, n)]
-            if some:
-                print(line(name, str(n), some))
+            line(name, str(n), [one for one in found if (one.group, one.n) == (name, n)])
 
 
 if __name__ == "__main__":

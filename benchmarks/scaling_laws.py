@@ -3,10 +3,9 @@
 import math
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
-from benchmarks.timing import table
+from benchmarks.harness import show, table
 from reshuffle import asymptotics
 from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics import PowerLaw
@@ -33,14 +32,9 @@ def frontiers() -> Table:
         found = asymptotics.compute_frontier(
             PowerLaw(a), PowerLaw(b), 1, step, np.geomspace(top / 1e4, top, 9)
         )
-        made.add_row(
-            f"{a:g}, {b:g}, {step:g}",
-            f"{top / 1e4:.0e} to {top:.0e}",
-            f"{found.risk_exponent:.3f}",
-            f"{found.theory[0]:.3f}",
-            f"{found.size_exponent:.3f}",
-            f"{found.theory[1]:.3f}",
-        )
+        slopes = found.risk_exponent, found.theory[0], found.size_exponent, found.theory[1]
+        cells = (f"{slope:.3f}" for slope in slopes)
+        made.add_row(f"{a:g}, {b:g}, {step:g}", f"{top / 1e4:.0e} to {top:.0e}", *cells)
     return made
 
 
@@ -84,12 +78,8 @@ def frontier_errors() -> Table:
                 exact = [least_risk(laws, size, step, float(budget), 400) for budget in budgets]
                 shares += list(np.abs(found.risk - exact) / found.error)
                 stated += list(found.error / found.risk)
-        made.add_row(
-            f"{laws[0]:g}, {laws[1]:g}",
-            f"{max(shares):.2g}",
-            f"{np.median(stated):.1e}",
-            f"{max(stated):.1e}",
-        )
+        size = f"{np.median(stated):.1e}", f"{max(stated):.1e}"
+        made.add_row(f"{laws[0]:g}, {laws[1]:g}", f"{max(shares):.2g}", *size)
     return made
 
 
@@ -136,14 +126,8 @@ def phases() -> Table:
         best = [_lowest(places, column) for column in logs.T]
         fitted = [np.polyfit(np.log(compute), values, 1)[0] for values in np.transpose(best)]
         expected = published(a, b)
-        made.add_row(
-            name,
-            f"{a:g}, {b:g}",
-            f"{fitted[1]:.3f}",
-            f"{expected[0]:.3f}",
-            f"{fitted[0]:.3f}",
-            f"{expected[1]:.3f}",
-        )
+        slopes = fitted[1], expected[0], fitted[0], expected[1]
+        made.add_row(name, f"{a:g}, {b:g}", *(f"{slope:.3f}" for slope in slopes))
     return made
 
 
@@ -308,12 +292,5 @@ def _reshuffled_reuse(ratio: int, epochs: int, p: int = 40, runs: int = 40) -> f
     return _one_pass_time(float(risks.min()), 0.5) / ratio
 
 
-def main() -> None:
-    """Print the tables."""
-    console = Console(width=150)
-    for made in (frontiers, frontier_errors, phases, sketched_regression, critical_batches, reuse):
-        console.print(made())
-
-
 if __name__ == "__main__":
-    main()
+    show(frontiers, frontier_errors, phases, sketched_regression, critical_batches, reuse, width=150)

@@ -1,12 +1,12 @@
 """Many batches and shuffled samples: against the floor, against simulation, and how they grow."""
 
+from functools import partial
+
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 import reshuffle as rs
-from benchmarks import timing
-from benchmarks.timing import fresh, table
+from benchmarks.harness import exponent, fresh, product_rate, show, table, timed
 from reshuffle.epoch.averaging import lattice
 
 EPOCHS = np.arange(21)
@@ -17,8 +17,8 @@ def twelve_batches_against_their_floor() -> Table:
     """The exact mean at n = 1200, p = 200, B = 12, against the operations of the lattice and those through X_b."""
     n, p, batches = 1200, 200, 12
     blocks = rs.gaussian(n, p, seed=0).blocks(rs.RandomReshuffling(batches=batches).partition(n))
-    rate = timing.product_rate(p, p, p)
-    seconds, _ = timing.timed(lambda: lattice.reshuffled_mean_map(blocks, 0.01))
+    rate = product_rate(p, p, p)
+    seconds, _ = timed(lambda: lattice.reshuffled_mean_map(blocks, 0.01))
     cheaper = lattice.flops(blocks)
     through_features = batches * 2 ** (batches - 1) * 4 * (n // batches) * p**2
     made = table("Twelve batches exactly, n = 1200, p = 200", "quantity", "measured", "target")
@@ -44,9 +44,7 @@ def thousand_batches_against_simulation(runs: int = 20) -> Table:
         "way", "seconds", "relative error", "slower by", "target",
     )  # fmt: skip
     for scheme in (rs.RandomReshuffling(batches=1000), rs.SampleReshuffling(batches=1000)):
-        seconds, (run, risk) = timing.timed(
-            lambda scheme=scheme: _curve(problem, scheme, 0.5, rtol=ACCURACY / 5), 2
-        )
+        seconds, (run, risk) = timed(partial(_curve, problem, scheme, 0.5, rtol=ACCURACY / 5), 2)
         error = float(np.max(risk.error / risk.total))
         made.add_row(
             f"{type(scheme).__name__}, {run.epoch.method}", f"{seconds:.2f}", f"{error:.1e}", "", "<= 1e-4"
@@ -64,7 +62,7 @@ def _simulation_seconds(
     problem: rs.LeastSquares, scheme: rs.Scheme, alpha: float, runs: int, fresh_noise: bool
 ) -> float:
     """The time after which simulation would know every point of the curve to a relative standard error of 1e-4."""
-    seconds, result = timing.timed(
+    seconds, result = timed(
         lambda: rs.simulate(
             problem, scheme, step=alpha / scheme.steps(problem.n), epochs=EPOCHS, runs=runs,
             fresh_noise=fresh_noise, seed=1, progress=False,
@@ -83,14 +81,8 @@ def _curve(
 
 def growth() -> Table:
     """How the time of one risk curve grows with B, n and p beyond the lattice, and for shuffled samples."""
-    made = table(
-        "Growth of one risk curve, alpha = 0.3, rtol = 1e-4",
-        "varied",
-        "values",
-        "seconds",
-        "method",
-        "exponent",
-    )
+    headings = "varied", "values", "seconds", "method", "exponent"
+    made = table("Growth of one risk curve, alpha = 0.3, rtol = 1e-4", *headings)
     fixed, samples = rs.RandomReshuffling, rs.SampleReshuffling
     sweeps = [
         (
@@ -109,9 +101,7 @@ def growth() -> Table:
         for value in values:
             n, p, scheme = shape(value)
             problem = rs.gaussian(n, p, noise=0.5, seed=0)
-            seconds, (run, _) = timing.timed(
-                lambda problem=problem, scheme=scheme: _curve(problem, scheme, 0.3)
-            )
+            seconds, (run, _) = timed(partial(_curve, problem, scheme, 0.3))
             times.append(seconds)
             methods.append(run.epoch.method)
         made.add_row(
@@ -119,17 +109,10 @@ def growth() -> Table:
             ", ".join(map(str, values)),
             ", ".join(f"{seconds:.2f}" for seconds in times),
             ", ".join(dict.fromkeys(methods)),
-            f"{timing.exponent(values, times):.2f}",
+            f"{exponent(values, times):.2f}",
         )
     return made
 
 
-def main() -> None:
-    """Print every table as soon as it is there."""
-    console = Console(width=118)
-    for part in (twelve_batches_against_their_floor, thousand_batches_against_simulation, growth):
-        console.print(part())
-
-
 if __name__ == "__main__":
-    main()
+    show(twelve_batches_against_their_floor, thousand_batches_against_simulation, growth)

@@ -5,7 +5,6 @@ processor time is compared. A question may use only names that both commits know
 name contains a word. The last line is the geometric mean of all ratios.
 """
 
-import argparse
 import json
 import math
 import os
@@ -16,13 +15,11 @@ import tempfile
 from io import BytesIO
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import track
 
-from benchmarks.timing import table
+from benchmarks.harness import arguments, show, table
 
 _ROOT = Path(__file__).parent.parent
-_ROUNDS = 3
 _ENOUGH = 1.0
 """Seconds after which a question is not repeated within a process."""
 _LONGEST = 600
@@ -353,12 +350,13 @@ def seconds(source: Path, before: str, question: str) -> float:
 
 def main() -> None:
     """Print both times and their ratio for each question, and the geometric mean of the ratios."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.since", description=__doc__)
-    parser.add_argument("commit")
-    parser.add_argument("--only", default="", metavar="WORD", help="questions whose name contains this")
-    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="how often both are asked in turns")
-    parser.add_argument("--json", type=Path, help="a file for the numbers")
-    options = parser.parse_args()
+    options = arguments(
+        __doc__,
+        _commit="HEAD",
+        only=("", "questions whose name contains this"),
+        rounds=(3, "how often both are asked in turns"),
+        json=("", "a file for the numbers"),
+    )
     made = table(f"Since {options.commit}", "question", "seconds then", "now", "now / then")
     numbers: dict[str, tuple[float, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -373,11 +371,11 @@ def main() -> None:
             made.add_row(name, f"{then:.3g}", f"{now:.3g}", f"{now / then:.2f}")
             if options.json:
                 # A run that is cut short leaves the rows it has.
-                options.json.write_text(json.dumps(numbers, indent=1))
+                Path(options.json).write_text(json.dumps(numbers, indent=1))
     known = [now / then for then, now in numbers.values() if math.isfinite(now) and math.isfinite(then)]
     mean = math.exp(sum(map(math.log, known)) / max(len(known), 1))
     made.add_row(f"geometric mean of {len(known)}", "", "", f"{mean:.2f}")
-    Console(width=110).print(made)
+    show(lambda: made, width=110)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,10 @@
 import math
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 import reshuffle as rs
-from benchmarks.timing import table
+from benchmarks.harness import batches, show, table
 from reshuffle import asymptotics
 from reshuffle._arrays import FloatArray
 
@@ -72,25 +71,12 @@ def runs_at_two_thousand() -> Table:
     direction = np.random.default_rng(1).standard_normal(1000)
     start = problem.beta_star + direction / np.linalg.norm(direction)
     for size in (1, 8):
-        found = rs.simulate(
-            problem,
-            rs.SampleWithReplacement(batch_size=size),
-            alpha=ALPHA,
-            epochs=EPOCHS,
-            runs=16,
-            start=start,
-            fresh_noise=True,
-        )
-        risk = found.expected_risk
+        scheme, recipe = rs.SampleWithReplacement(batch_size=size), {"alpha": ALPHA, "start": start}
+        found = rs.simulate(problem, scheme, epochs=EPOCHS, runs=16, fresh_noise=True, **recipe).expected_risk
         for index, epoch in enumerate(EPOCHS):
-            made.add_row(
-                str(size),
-                str(epoch),
-                f"{limit.total[index]:.4f}",
-                f"{risk.mean[index]:.4f}",
-                f"{risk.standard_error[index] * 4:.4f}",
-                f"{limit.spread[index] / limit.total[index]:.3f}",
-            )
+            cells = limit.total[index], found.mean[index], found.standard_error[index] * 4
+            share = f"{limit.spread[index] / limit.total[index]:.3f}"
+            made.add_row(str(size), str(epoch), *(f"{cell:.4f}" for cell in cells), share)
     return made
 
 
@@ -100,15 +86,12 @@ def what_reshuffling_leaves_to_chance() -> Table:
         f"SampleReshuffling, p/n = {ASPECT}, alpha = {ALPHA}, noise {NOISE}: spread / risk after 1, 3, 10 epochs",
         "rows per batch", "n = 64", "n = 128", "n = 256", "n = 512",
     )  # fmt: skip
-    for name, size_of in (
-        ("1", lambda n: 1),
-        ("4", lambda n: 4),
-        ("16", lambda n: 16),
-        ("n/16", lambda n: n // 16),
-        ("n/4", lambda n: n // 4),
-        ("n/2", lambda n: n // 2),
-    ):
-        made.add_row(name, *(_reshuffled(n, size_of(n)) for n in (64, 128, 256, 512)))
+    for name in ("1", "4", "16", "n/16", "n/4", "n/2"):
+        cells = []
+        for n in (64, 128, 256, 512):
+            size = n // int(name[2:]) if name.startswith("n/") else int(name)
+            cells.append(", ".join(f"{value:.4f}" for value in _spread_over_risk(n, size, ALPHA, EPOCHS)))
+        made.add_row(name, *cells)
     return made
 
 
@@ -126,10 +109,6 @@ def what_the_step_does() -> Table:
     return made
 
 
-def _reshuffled(n: int, size: int) -> str:
-    return ", ".join(f"{value:.4f}" for value in _spread_over_risk(n, size, ALPHA, EPOCHS))
-
-
 def _spread_over_risk(n: int, size: int, alpha: float, epochs: FloatArray) -> FloatArray:
     """Of runs that share data and noise and differ in their orders; eight of them for each of several X."""
     p, spreads, risks = round(ASPECT * n), [], []
@@ -139,9 +118,7 @@ def _spread_over_risk(n: int, size: int, alpha: float, epochs: FloatArray) -> Fl
         noise = NOISE * rng.standard_normal(n)
         errors = np.tile(start / np.linalg.norm(start), (8, 1))
         for epoch in range(1, int(epochs[-1]) + 1):
-            orders = np.array([rng.permutation(n) for _ in range(8)])
-            for batch in range(n // size):
-                rows = orders[:, batch * size : (batch + 1) * size]
+            for rows in batches(rng, n, size, runs=8):
                 chosen = X[rows]
                 residuals = np.einsum("rmj,rj->rm", chosen, errors) - noise[rows]
                 errors = errors - alpha / n * np.einsum("rmj,rm->rj", chosen, residuals)
@@ -152,14 +129,11 @@ def _spread_over_risk(n: int, size: int, alpha: float, epochs: FloatArray) -> Fl
     return np.asarray(np.divide(*means))
 
 
-def main() -> None:
-    """Print the tables."""
-    console = Console(width=170)
-    console.print(towards_the_limit())
-    console.print(runs_at_two_thousand())
-    console.print(what_reshuffling_leaves_to_chance())
-    console.print(what_the_step_does())
-
-
 if __name__ == "__main__":
-    main()
+    show(
+        towards_the_limit,
+        runs_at_two_thousand,
+        what_reshuffling_leaves_to_chance,
+        what_the_step_does,
+        width=170,
+    )

@@ -3,20 +3,15 @@
 import subprocess
 import sys
 
-from rich.console import Console
-
-from benchmarks import timing
-from benchmarks.timing import table
+from benchmarks.harness import show, table, timed
 
 
-def main() -> None:
-    """Print the ratio."""
+def startup():
+    """The shortest of nine times each."""
 
     def run(*arguments: str) -> float:
-        seconds, _ = timing.timed(
-            lambda: subprocess.run([sys.executable, *arguments], check=True, capture_output=True), 9
-        )
-        return seconds
+        command = [sys.executable, *arguments]
+        return timed(lambda: subprocess.run(command, check=True, capture_output=True), 9)[0]
 
     numpy = run("-c", "import numpy")
     made = table("Startup", "command", "seconds", "times importing numpy", "target")
@@ -24,8 +19,8 @@ def main() -> None:
     for name, target in (("--help", "<= 3"), ("curve --help", "<= 3"), ("--version", "")):
         seconds = run("-m", "reshuffle", *name.split())
         made.add_row(f"reshuffle {name}", f"{seconds:.3f}", f"{seconds / numpy:.2f}", target)
-    Console(width=100).print(made)
+    return made
 
 
 if __name__ == "__main__":
-    main()
+    show(startup, width=100)

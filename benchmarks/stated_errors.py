@@ -7,7 +7,6 @@ those of `cavity_coverage`, `step_coverage` and `coverage`; that of rows in chun
 """
 
 import contextlib
-import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import numpy as np
 
 import reshuffle as rs
 from benchmarks import cavity_coverage, coverage, step_coverage
+from benchmarks.harness import arguments, markdown, row
 from reshuffle._arrays import FloatArray
 from reshuffle.problem import sources
 
@@ -92,7 +92,7 @@ def kinds() -> Iterator[tuple[str, Callable[[], Callable[[int], FloatArray]]]]:
 def main(problems: int = 300, seed: int = 50_000, word: str = "") -> None:
     """Print one row per kind, as a table of Markdown."""
     sources.CHUNK = 4000
-    print("| answers | problems | numbers | covered, % | median | largest |\n|---|---|---|---|---|---|")
+    markdown("answers", "problems", "numbers", "covered, %", "median", "largest")
     for name, make in kinds():
         if word not in name:
             continue
@@ -103,15 +103,12 @@ def main(problems: int = 300, seed: int = 50_000, word: str = "") -> None:
                 ratios = np.ravel(measure(seed + number))
                 found.append(ratios[np.isfinite(ratios)])
         all_ratios = np.concatenate(found)
-        cells = [
-            name, len(found), len(all_ratios), f"{100 * np.mean(all_ratios <= 1):.2f}",
-            f"{np.median(all_ratios):.2g}", f"{all_ratios.max():.2g}",
-        ]  # fmt: skip
-        print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+        covered, median = f"{100 * np.mean(all_ratios <= 1):.2f}", f"{np.median(all_ratios):.2g}"
+        row(name, len(found), len(all_ratios), covered, median, f"{all_ratios.max():.2g}")
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    numbers = [int(each) for each in sys.argv[1:] if each.isdigit()]
-    words = [each for each in sys.argv[1:] if not each.isdigit()]
-    main(*numbers, **({"word": words[0]} if words else {}))
+    words = arguments(__doc__, _words=[]).words
+    kind = next((word for word in words if not word.isdigit()), "")
+    main(*(int(word) for word in words if word.isdigit()), word=kind)

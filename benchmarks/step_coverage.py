@@ -7,7 +7,6 @@ subsets. Where the library knows a step exactly, too, it is asked twice: as it i
 """
 
 import math
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ import mpmath
 import numpy as np
 
 import reshuffle as rs
+from benchmarks.harness import arguments, markdown, row
 from reshuffle._arrays import FloatArray
 from reshuffle._progress import track
 from reshuffle.run import critical_polynomials
@@ -189,16 +189,16 @@ def measured(setting: Setting, problems: int) -> tuple[FloatArray, FloatArray]:
 
 def main(problems: int = 200) -> None:
     """Print one row per setting, as a table of Markdown."""
-    print("| setting | covered, % | unsafe, % | exact, % | error infinite, % | median relative error |")
-    print("|---|---|---|---|---|---|")
+    shares = "covered, %", "unsafe, %", "exact, %", "error infinite, %"
+    markdown("setting", *shares, "median relative error")
     for setting in SETTINGS:
         off, width = measured(setting, problems)
         cells = [
             100 * np.mean(np.abs(off) <= 1), 100 * np.mean(off > 1), 100 * np.mean(width == 0),
             100 * np.mean(np.isinf(width)), np.median(width),
         ]  # fmt: skip
-        print(f"| {setting.name} | " + " | ".join(f"{cell:.3g}" for cell in cells) + " |", flush=True)
+        row(setting.name, *(f"{cell:.3g}" for cell in cells))
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(arguments(__doc__, _problems=200).problems)

@@ -6,7 +6,6 @@ A million rows of 100 columns by default, ten million (8 GB) with --full. Each o
 with one thread of BLAS, and begins with a file that is not in the cache of the system.
 """
 
-import argparse
 import os
 import resource
 import subprocess
@@ -19,6 +18,7 @@ import numpy as np
 import scipy.linalg
 
 import reshuffle as rs
+from benchmarks.harness import arguments
 from reshuffle._progress import track
 from reshuffle.problem.sources import CHUNK, array_rows
 
@@ -49,20 +49,12 @@ def forget(path: Path) -> None:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def ours(folder: Path) -> None:
-    """The mean iterate of shuffled batches, from the file."""
+def ours(folder: Path, scheme: rs.Scheme) -> int:
+    """The mean iterate, from the file; the number of passes over it."""
     problem = rs.LeastSquares(np.load(folder / "X.npy", mmap_mode="r"), np.load(folder / "y.npy"))
-    rs.descend(problem, rs.RandomReshuffling(batches=BATCHES), alpha=0.5).iterate([1, 10, 100])
+    rs.descend(problem, scheme, alpha=0.5).iterate([1, 10, 100])
     assert problem.stream is not None
-    assert problem.stream.passes == 1
-
-
-def samples(folder: Path) -> None:
-    """The mean iterate of shuffled samples, from the file."""
-    problem = rs.LeastSquares(np.load(folder / "X.npy", mmap_mode="r"), np.load(folder / "y.npy"))
-    rs.descend(problem, rs.SampleReshuffling(batches=VISITS), alpha=0.5).iterate([1, 10, 100])
-    assert problem.stream is not None
-    print(problem.stream.passes)
+    return int(problem.stream.passes)
 
 
 def reference(folder: Path) -> None:
@@ -100,16 +92,20 @@ def on_paper(per_row: float) -> None:
 
 def main() -> None:
     """Print times, peaks and the ratio."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    asked = arguments(
+        __doc__,
+        full=(False, "ten million rows, 8 GB, in place of a million"),
+        folder=(tempfile.gettempdir(), "where the file is written, and removed afterwards"),
+        measure=("", "reference, ours or samples: one of the processes"),
     )
-    parser.add_argument("--full", action="store_true", help="ten million rows, 8 GB, in place of a million")
-    parser.add_argument("--folder", type=Path, help="where the file is written, and removed afterwards")
-    parser.add_argument("--measure", choices=["ours", "reference", "samples"], help=argparse.SUPPRESS)
-    asked = parser.parse_args()
     if asked.measure:
-        begin = time.perf_counter()
-        {"ours": ours, "reference": reference, "samples": samples}[asked.measure](asked.folder)
+        begin, folder = time.perf_counter(), Path(asked.folder)
+        if asked.measure == "reference":
+            reference(folder)
+        elif asked.measure == "ours":
+            assert ours(folder, rs.RandomReshuffling(batches=BATCHES)) == 1
+        else:
+            print(ours(folder, rs.SampleReshuffling(batches=VISITS)))
         print(time.perf_counter() - begin, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
         return
     rows = 10_000_000 if asked.full else 1_000_000

@@ -5,12 +5,11 @@ python -m benchmarks.sweeps
 
 import logging
 import os
-import time
 
 import numpy as np
 
 import reshuffle as rs
-from benchmarks.timing import timed
+from benchmarks.harness import timed
 from reshuffle._linalg import one_thread
 
 _EVERY = 10
@@ -32,23 +31,24 @@ def main() -> None:
 def shared_steps(problem: rs.LeastSquares, over: dict[str, list[float]]) -> None:
     """All steps at once, beside one by one."""
     assert problem.reduction is not None
+
+    def one(scheme, alpha):
+        return timed(lambda: rs.descend(problem, scheme, alpha=alpha).risk(_EPOCHS).total)
+
     # In turn, so that what else the machine does meets both alike.
     with one_thread():
         apart = 0.0
         for batches in over["batches"]:
             scheme = rs.RandomReshuffling(batches=int(batches))
             for alpha in over["alpha"][:: 2 * _EVERY]:
-                apart += timed(lambda s=scheme, a=alpha: rs.descend(problem, s, alpha=a).risk(_EPOCHS).total)[
-                    0
-                ]
+                apart += one(scheme, alpha)[0]
         together, found = timed(lambda: rs.sweep(problem, over=over, epochs=_EPOCHS))
         off = 0.0
         for batches in over["batches"]:
             scheme = rs.RandomReshuffling(batches=int(batches))
             for alpha in over["alpha"][_EVERY :: 2 * _EVERY]:
-                begin = time.perf_counter()
-                direct = rs.descend(problem, scheme, alpha=alpha).risk(_EPOCHS).total
-                apart += time.perf_counter() - begin
+                taken, direct = one(scheme, alpha)
+                apart += taken
                 here = found["risk"].sel(batches=batches, alpha=alpha).values
                 off = max(off, float(np.abs(here / direct - 1).max()))
     print(
@@ -95,11 +95,7 @@ def _cluster():
 
     os.environ |= {"MALLOC_TRIM_THRESHOLD_": "1000000000", "MALLOC_MMAP_THRESHOLD_": "33554432"}
     return distributed.LocalCluster(
-        n_workers=2,
-        threads_per_worker=1,
-        processes=True,
-        dashboard_address=None,
-        silence_logs=logging.CRITICAL,
+        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
     )
 
 
