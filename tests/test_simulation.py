@@ -14,8 +14,6 @@ from tests.problems import case, close
 
 training = import_module("reshuffle.simulation")
 
-EPOCHS = [0, 1, 2, 5, 20]
-
 
 def within_four_standard_errors(estimate, exact):
     deviation = np.abs(estimate.mean - exact)

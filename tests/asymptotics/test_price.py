@@ -1,7 +1,5 @@
 """The price of batches for any Sigma, against the limit itself at small steps."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -27,17 +25,6 @@ def test_the_price_for_any_sigma(aspect, batches, eigenvalues):
         prices.append((end - aspect / (1 - aspect)) / leading)
     # Twice the price at half the step, less that at the step, has lost its next order.
     assert 2 * prices[1] - prices[0] == pytest.approx(1.0, abs=2e-3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("aspect", "batches"), [(0.5, 1), (0.5, 3), (1.5, 2)])
-def test_the_critical_alpha_of_a_covariance_is_where_curves_stop_converging(aspect, batches):
-    eigenvalues = [0.5, 1.0, 2.0]
-    alpha = critical_alpha(aspect, batches, covariance=eigenvalues)
-    assert learning_curve(aspect, alpha * (1 - 1e-7), batches, covariance=eigenvalues).converges
-    beyond = learning_curve(aspect, alpha * (1 + 1e-7), batches, covariance=eigenvalues)
-    assert not beyond.converges
-    assert beyond.limit().total == math.inf
 
 
 @pytest.mark.parametrize(("aspect", "batches"), [(0.5, 1), (1.5, 2)])

@@ -83,26 +83,6 @@ def test_the_best_recipe_is_that_of_a_brute_grid_of_exact_curves(aspect, batches
     assert found.risk == pytest.approx(exact, rel=1e-9)
 
 
-@pytest.mark.slow
-def test_exact_problems_of_500_rows_have_their_best_risk_there():
-    aspect, noise, n = 0.5, 0.5, 500
-    found = best_recipe(aspect, noise=noise, batches=2, epochs=2)
-    alphas = found.alpha * np.linspace(0.7, 1.3, 13)
-    p = round(aspect * n)
-    risks = np.zeros((4, len(alphas), 2))
-    for seed in range(4):
-        problem = rs.gaussian(n, p, noise=noise, seed=seed)
-        for i, alpha in enumerate(alphas):
-            risks[seed, i] = (
-                rs.descend(problem, rs.RandomReshuffling(batches=2), alpha=alpha).risk([1, 2]).total
-            )
-    mean, spread = risks.mean(axis=0), risks.std(axis=0).max() / 2
-    row, column = np.unravel_index(mean.argmin(), mean.shape)
-    assert column + 1 == found.epochs
-    assert alphas[row] == pytest.approx(found.alpha, rel=0.11)
-    assert mean.min() == pytest.approx(found.risk, abs=3 * spread + 0.01)
-
-
 @for_all("aspect, noise", [(0.5, 0.5), (0.8, 1.0), (2.0, 0.4)])
 def test_small_steps_cost_alpha_over_batches_times_the_same_slope(aspect, noise):
     recipe = best_recipe(aspect, noise=noise)

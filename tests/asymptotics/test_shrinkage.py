@@ -57,15 +57,3 @@ def test_full_rank_trajectories_converge_at_the_rate_of_the_covariances(batches)
     else:
         # The distances of the W_b from W are n^(-1/2) and sum to zero: what is left is 1/n.
         assert 9 < errors[0] / errors[1] < 28
-
-
-def test_the_spectrum_of_Z_converges_at_the_rate_of_the_covariances():
-    errors = []
-    for n in (400, 6400):
-        gaps = []
-        for seed in range(16):
-            problem = rs.gaussian(n, 4, covariance=[0.5, 1.0, 1.5, 2.0], seed=seed)
-            Z = rs.descend(problem, rs.RandomReshuffling(batches=3), alpha=0.8).epoch.Z
-            gaps.append(np.abs(Z - np.diag(shrinkage(3, 0.8)([0.5, 1.0, 1.5, 2.0]))).max())
-        errors.append(np.median(gaps))
-    assert 2.5 < errors[0] / errors[1] < 6.5

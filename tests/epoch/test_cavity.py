@@ -30,6 +30,8 @@ RECIPES = [
         rs.SampleReshuffling(batches=2),
         rs.SampleReshuffling(batch_size=5),
         rs.SampleReshuffling(batch_size=5, normalize="equal"),
+        rs.GroupReshuffling(2, batches=2),
+        rs.GroupReshuffling(2, batch_size=3),
     ],
 )
 def test_two_batches_are_exact(scheme, recipe):
@@ -41,6 +43,8 @@ def test_two_batches_are_exact(scheme, recipe):
     for epochs in ([0, 1, 2, 7], math.inf):
         close(cavity.iterate(epochs), exact.iterate(epochs), 1e-6)
         close(cavity.risk(epochs).total, exact.risk(epochs).total, 1e-6)
+    if not recipe:
+        close(cavity.epoch.modifier(2), exact.epoch.modifier(2), 1e-6)
 
 
 @for_all("recipe", RECIPES[1:])

@@ -90,22 +90,6 @@ def test_digits_of_what_grows_are_not_drawn_for(recipe):
     assert np.linalg.norm(quick.iterate(1) - drawn.iterate(1)) <= errors
 
 
-@pytest.mark.slow
-def test_the_simulator_confirms_many_batches():
-    problem = rs.gaussian(120, 6, noise=0.5, seed=0)
-    for scheme in (
-        rs.RandomReshuffling(batches=40),
-        rs.SampleReshuffling(batch_size=7),
-        rs.SampleReshuffling(batches=30),
-    ):
-        step, epochs = 0.02, [1, 3, 10]
-        run = rs.descend(problem, scheme, step)
-        result = rs.simulate(problem, scheme, step=step, epochs=epochs, runs=2000)
-        deviation = np.abs(result.iterate.mean - run.iterate(epochs))
-        allowed = 4 * result.iterate.standard_error + run.iterate_error(epochs)[:, np.newaxis]
-        assert (deviation <= allowed).all()
-
-
 @for_all(
     "arguments, message",
     [

@@ -64,11 +64,3 @@ def test_too_many_batches_are_refused_before_memory_runs_out():
         run = rs.descend(problem, rs.RandomReshuffling(batches=batches), step=0.01, method="exact")
         with pytest.raises(rs.BudgetError, match=rf"batches is {batches}, .*{message}.*; try fewer batches"):
             run.risk(1)
-
-
-def test_a_step_that_overflows_says_so():
-    problem = rs.gaussian(8, 4, seed=0)
-    with pytest.raises(ValueError, match=r"step must be 0, or between .*critical_step"):
-        rs.descend(problem, rs.RandomReshuffling(batches=8), step=1e60)
-    with pytest.raises(ValueError, match=r"step must be 0, or between .*critical_step"):
-        rs.descend(rs.LeastSquares(problem.X * 1e150, problem.y), rs.FullBatch(), step=1e60)

@@ -56,9 +56,7 @@ CYCLE = {
     "runs": 200,
 }
 SHUFFLED = {
-    "batches": ((12, 4), "batches", 3, {"lr": 0.1}),
     "short last batch": ((11, 4), "batches", 3, {"lr": 0.1, "momentum": 0.7}),
-    "batches, momentum and decay": ((12, 4), "batches", 3, MORE),
     "batches, Nesterov": ((12, 4), "batches", 3, {**MORE, "nesterov": True}),
     "batches, a group without decay": (
         (12, 3),
@@ -78,7 +76,6 @@ SHUFFLED = {
     ),
     "batches, one cycle": ((10, 3), "batches", 4, CYCLE),
     "stages of batches": ((12, 4), "batches", [(2, 3), (2, 6)], {**MORE, "epochs": 4, "runs": 200}),
-    "samples": ((9, 3), "samples", 3, {"lr": 0.15, "runs": 400}),
     "samples, the last dropped": (
         (10, 3),
         "samples",

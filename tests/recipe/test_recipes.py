@@ -9,8 +9,6 @@ from tests.looped import for_all
 from tests.oracles.exact_runs import Scheme, floats, posed
 from tests.problems import case, close
 
-NESTEROV = {"momentum": 0.6, "nesterov": True}
-
 
 def test_alpha_is_divided_by_the_visits_and_steps_that_are_equal_are_one():
     tiny, decay = case(6, 4, 3), rs.schedules.ExponentialDecay
@@ -48,48 +46,6 @@ def test_critical_steps(mean_square):
         recipe = {"momentum": momentum, "nesterov": True, "mean_square": mean_square}
         found = rs.critical_step(rs.LeastSquares([[1.0]], [1.0]), rs.FullBatch(), **recipe)
         assert found == pytest.approx((2 + 2 * momentum) / (1 + 2 * momentum), rel=1e-8)
-
-
-@for_all(
-    "recipe", [{}, {**NESTEROV, "penalty": 0.3}, {"penalty": 0.7, "unpenalized": (1, 2), "momentum": 0.6}]
-)
-@pytest.mark.parametrize(
-    ("n", "p", "step", "rtol"), [(13, 4, 0.1, 3e-3), (24, 4, "warm", 3e-3), (6, 9, 0.05, 3e-2)]
-)
-def test_drawn_orders_are_within_their_error(recipe, n, p, step, rtol):
-    problem, scheme = rs.gaussian(n, p, noise=0.5, seed=1), rs.RandomReshuffling(batches=6)
-    if step == "warm":
-        step = rs.schedules.LinearWarmup(0.2, until=6, start=0.0, per="visit")
-    exact = rs.descend(problem, scheme, step, **recipe)
-    drawn = rs.descend(problem, scheme, step, method="sampling", rtol=rtol, **recipe)
-    when = [1, 4, 20]
-    error = drawn.iterate_error(when)
-    assert (error > 0).all()
-    assert (np.linalg.norm(drawn.iterate(when) - exact.iterate(when), axis=1) <= error).all()
-    assert (np.abs(drawn.risk(when).total - exact.risk(when).total) <= drawn.risk(when).error).all()
-    for given in (False, True):
-        found, known = (run.expected_risk(4, given_responses=given) for run in (drawn, exact))
-        assert abs(found.total - known.total) <= found.error
-    if recipe:
-        # That tells the recipe from its plain momentum or penalty.
-        words = {"momentum": 0.6, "penalty": recipe["penalty"]}
-        other = rs.descend(problem, scheme, step, **words).iterate(when)
-        assert (np.linalg.norm(other - exact.iterate(when), axis=1) > 2 * error).any()
-
-
-def test_drawn_samples():
-    problem = rs.gaussian(40, 3, noise=0.5, seed=1)
-    recipe = {"step": rs.schedules.OneCycle(0.5, total=50, per="visit"), "momentum": 0.5}
-    scheme, when = rs.SampleReshuffling(batch_size=8), [1, 5]
-    drawn = rs.descend(problem, scheme, rtol=3e-3, **recipe)
-    assert drawn.method == "sampling"
-    mean, again = (
-        rs.simulate(problem, scheme, epochs=when, runs=4000, seed=seed, **recipe) for seed in (0, 7)
-    )
-    off = np.abs(drawn.iterate(when) - mean.iterate.mean)
-    assert (off <= 4 * mean.iterate.standard_error + drawn.iterate_error(when)[:, np.newaxis]).all()
-    expected, again = drawn.expected_risk(when, given_responses=True), again.expected_risk
-    assert (np.abs(expected.total - again.mean) <= 4 * again.standard_error + expected.error).all()
 
 
 def test_steps_that_are_too_large_diverge_and_the_best_epoch_is_within_the_schedule():

@@ -55,43 +55,6 @@ def test_what_is_said_of_epochs_and_convergence_is_said_of_the_iterates(average)
     assert repr(average) in repr(run)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("average", AVERAGES, ids=repr)
-@pytest.mark.parametrize("recipe", [{"step": 0.1}, {"step": 0.05, "momentum": 0.5, "penalty": 0.2}], ids=repr)
-def test_errors_of_drawn_orders_cover_the_exact_answer(average, recipe):
-    scheme, epochs = rs.RandomReshuffling(batches=6), [3, 20, math.inf]
-    exact = rs.descend(PROBLEM, scheme, average=average, **recipe)
-    for seed in range(3):
-        run = rs.descend(PROBLEM, scheme, average=average, method="sampling", rtol=1e-2, seed=seed, **recipe)
-        off = np.linalg.norm(run.iterate(epochs) - exact.iterate(epochs), axis=-1)
-        assert (off <= run.iterate_error(epochs)).all()
-        assert (off > 1e-9).all()
-        risk = run.risk(epochs)
-        assert (np.abs(risk.total - exact.risk(epochs).total) <= risk.error).all()
-        loss = np.abs(run.training_loss(epochs) - exact.training_loss(epochs))
-        assert (loss <= run.training_loss_error(epochs)).all()
-
-
-@pytest.mark.parametrize("average", [rs.EMA(0.9), rs.TailAverage(1)], ids=repr)
-def test_errors_of_the_cavity_cover_the_exact_answer(average):
-    problem, scheme, epochs = (
-        rs.gaussian(300, 5, noise=0.5, seed=0),
-        rs.RandomReshuffling(batches=10),
-        [2, 10, 100, math.inf],
-    )
-    exact = rs.descend(problem, scheme, alpha=0.2, average=average)
-    run = rs.descend(problem, scheme, alpha=0.2, average=average, method="cavity", rtol=0.01)
-    off = np.linalg.norm(run.iterate(epochs) - exact.iterate(epochs), axis=-1)
-    assert (off > 1e-9).all()
-    assert (off <= run.iterate_error(epochs)).all()
-    risk = run.risk(epochs)
-    assert risk.error_kind == "estimate"
-    assert (np.abs(risk.total - exact.risk(epochs).total) <= risk.error).all()
-    assert (
-        np.abs(run.training_loss(epochs) - exact.training_loss(epochs)) <= run.training_loss_error(epochs)
-    ).all()
-
-
 @for_all("average", [*AVERAGES, rs.TailAverage()])
 @for_all(
     "scheme, recipe",

@@ -36,10 +36,3 @@ def test_all_answers_are_those_of_a_run_made_for_it(scheme, recipe):
     np.testing.assert_allclose(moved.risk([1, 20]).total, fresh.risk([1, 20]).total, rtol=1e-13)
     np.testing.assert_allclose(moved.iterate(7), fresh.iterate(7), rtol=0, atol=1e-13)
     assert moved.method == fresh.method
-
-
-def test_epochs_beyond_the_last_stage_are_refused_wherever_they_come_from():
-    from reshuffle.epoch.timeline import through_stages
-
-    with pytest.raises(ValueError, match="epochs must be at most 4"):
-        list(through_stages([1.0, 3.0], np.array([2.0, 5.0])))

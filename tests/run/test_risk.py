@@ -8,7 +8,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 import reshuffle as rs
 from tests.looped import for_all
-from tests.problems import SCHEMES, case
+from tests.problems import SCHEMES, case, close
 
 
 @for_all("scheme", SCHEMES)
@@ -57,3 +57,18 @@ def test_a_number_as_covariance_scales_the_risk():
     )
     scaled = rs.descend(problem, tiny.scheme("reshuffling"), tiny.step, start=tiny.start).risk(5)
     assert scaled.total == pytest.approx(4 * tiny.run("reshuffling").risk(5).total)
+
+
+def test_answers_carry_the_shape_of_the_question():
+    run = case(8, 5, 2).run("reshuffling")
+    grid = np.array([[0, 1, 2], [3, 10, math.inf]])
+    assert run.iterate(grid).shape == (2, 3, 5)
+    assert run.training_loss(grid).shape == (2, 3)
+    assert run.risk(grid).total.shape == (2, 3)
+    assert run.risk(7).total.shape == ()
+    assert run.risk([]).total.shape == (0,)
+    assert repr(run.risk([])) == "Risk(shape=(0,))"
+    assert repr(run.risk([1, 2])).startswith("Risk(shape=(2,), total from ")
+    for row, column in np.ndindex(grid.shape):
+        close(run.iterate(grid)[row, column], run.iterate(grid[row, column]))
+        assert run.risk(grid).variance[row, column] == pytest.approx(run.risk(grid[row, column]).variance)

@@ -127,38 +127,6 @@ def test_centred_and_weighted_classes_are_those_that_were_given():
     np.testing.assert_allclose(first.confusion.sum(axis=1), np.bincount(y, weights))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("load", "batch_size", "step", "epochs"),
-    [
-        (load_wine, 8, 0.01, 10),
-        (load_wine, 8, 0.2, 5),
-        (load_breast_cancer, 16, 0.01, 10),
-        (load_breast_cancer, 8, 0.06, 3),
-        (load_digits, 16, 0.02, 5),
-        (load_digits, 16, 0.1, 5),
-    ],
-)
-def test_the_promise_for_single_runs_holds_on_held_out_rows(load, batch_size, step, epochs):
-    """On average over some splits it is off by less than the standard error of one; the deviation agrees too."""
-    off, errors, deviations = [], [], []
-    for seed in range(4):
-        X, y, X_new, y_new = table(load, seed=seed)
-        Y = np.eye(y.max() + 1)[y]
-        heads = trained(X, Y, batch_size, step, epochs, 100, seed)
-        accuracies = ((X_new @ heads).argmax(axis=-1) == y_new).mean(axis=1)
-        chance = math.sqrt(accuracies.mean() * (1 - accuracies.mean()) / len(y_new))
-        run = rs.descend(rs.LeastSquares(X, Y), rs.SampleReshuffling(batch_size=batch_size), step=step)
-        made = run.leave_one_out(epochs).classification
-        assert "in a single run" in repr(made)
-        off.append(float(made.accuracy) - accuracies.mean())
-        errors.append(math.hypot(made.standard_error, chance))
-        deviations.append((float(made.deviation), accuracies.std()))
-    assert abs(np.mean(off)) < np.mean(errors)
-    told, found = np.mean(deviations, axis=0)
-    assert told == pytest.approx(found, rel=0.5, abs=0.01)
-
-
 def test_divergence_and_what_cannot_be_asked():
     X, y, _, _ = table(load_wine, 0.3)
     run = rs.descend(rs.LeastSquares(X, np.eye(3)[y]), rs.SampleReshuffling(batch_size=8), step=0.05)

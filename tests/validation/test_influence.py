@@ -132,20 +132,6 @@ def test_intervals_of_several_outputs_and_of_few_rows():
     assert np.isposinf(unknown.upper).all()
 
 
-@pytest.mark.slow
-def test_coverage_of_simulated_responses():
-    """At least 88 and at most 95 per cent of new responses on average over forty problems."""
-    rng, inside = np.random.default_rng(0), []
-    for seed in range(40):
-        data = rs.gaussian(60, 20, noise=1.0, seed=seed)
-        run = rs.descend(data, rs.SampleReshuffling(batch_size=10), alpha=0.3)
-        new = rng.standard_normal((200, 20))
-        response = new @ data.beta_star + rng.standard_normal(200)
-        found = run.prediction_interval(new, [2, 20])
-        inside.append(((found.lower <= response) & (response <= found.upper)).mean(axis=1))
-    assert (np.abs(np.mean(inside, axis=0) - 0.915) < 0.035).all()
-
-
 @for_all(
     "arguments, match",
     [

@@ -132,27 +132,6 @@ def test_with_any_sigma_and_source_finite_curves_approach_the_limit_like_one_ove
     assert -1.5 < math.log(errors[1] / errors[0]) / math.log(4) < -0.6
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("aspect", "batches"), [(0.5, 1), (1.6, 2), (0.5, 3), (1.6, 3)])
-def test_a_covariance_enters_bias_and_variance(batches, aspect):
-    eigenvalues, alpha, n = np.array([0.25, 1.0, 3.0]), 0.15, 600
-    p = 3 * round(aspect * n / 3)
-    diagonal = np.repeat(eigenvalues, p // 3)
-    curve = learning_curve(p / n, alpha, batches, covariance=eigenvalues)
-    limit = curve.risk([*EPOCHS, math.inf])
-    problems = [rs.gaussian(n, p, covariance=diagonal, seed=s) for s in range(3)]
-    parts = [finite_risk(problem, batches, alpha, EPOCHS) for problem in problems]
-    bias, variance = np.mean(parts, axis=0)
-    assert limit.variance[:-1] == pytest.approx(variance, rel=0.02)
-    assert limit.bias[:-1] == pytest.approx(bias, rel=0.02, abs=2e-3)
-    assert curve.risk(10**5).variance == pytest.approx(limit.variance[-1], rel=1e-8)
-    ends = [
-        rs.descend(problem, rs.RandomReshuffling(batches=batches), alpha=alpha).limit().risk.variance
-        for problem in problems
-    ]
-    assert limit.variance[-1] == pytest.approx(np.mean(ends), rel=0.03)
-
-
 def test_the_frozen_risk_of_a_covariance_is_what_the_rows_cannot_see():
     eigenvalues, n, p = np.array([0.25, 4.0]), 300, 600
     curve = learning_curve(2.0, 0.1, 3, covariance=eigenvalues)

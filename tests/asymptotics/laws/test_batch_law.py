@@ -12,8 +12,6 @@ from reshuffle.asymptotics.spectra import population
 from tests.asymptotics.oracles import expression
 from tests.looped import for_all
 
-ONE = np.ones(1)
-
 
 @for_all("aspect, alpha", [(0.25, 0.4), (1.5, 0.2), (1.0, 1.2)])
 @for_all("batches", [1, 2, 3, 4])

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reshuffle import free
-from reshuffle.asymptotics import BatchLaw, TwoBatchLaw, critical_alpha
+from reshuffle.asymptotics import TwoBatchLaw, critical_alpha
 from tests.asymptotics.oracles import expression
 from tests.looped import for_all
 
@@ -104,10 +104,3 @@ def test_it_is_a_probability_law_wherever_descent_converges(aspect, share):
 def test_all_mass_is_found_where_a_soft_edge_nearly_touches_zero(distance):
     law = TwoBatchLaw(1 + distance, 0.2)
     assert law.measure.mass == pytest.approx(1, abs=1e-12)
-
-
-def test_the_general_system_finds_the_same_law_and_noise():
-    law, general = TwoBatchLaw(0.6, 0.7), BatchLaw(0.6, 0.7, 2)
-    assert np.array(general.support) == pytest.approx(np.array(law.support), abs=1e-11)
-    x = np.linspace(*law.support[0], 40)[1:-1]
-    assert general.densities(x) == pytest.approx(law.densities(x), abs=1e-11)

@@ -9,8 +9,6 @@ import reshuffle as rs
 from reshuffle.asymptotics import replacement_curve
 from tests.looped import for_all
 
-EPOCHS = np.array([1, 3, 10])
-
 
 def marchenko_pastur_nodes(aspect, count=400):
     """Points and weights of the law of W, by Chebyshev's rule in closed form, without the atom at zero."""
@@ -49,25 +47,6 @@ def test_it_solves_the_equation(aspect, alpha):
         expected = (4 * fine - coarse) / 3
         assert curve.training_loss(end) == pytest.approx(expected[0], rel=1e-6)
         assert curve.spread(end) == pytest.approx(expected[1], rel=1e-6)
-
-
-@pytest.mark.slow
-def test_exact_runs_tend_to_it():
-    """The exact expected risk of SampleWithReplacement, averaged over X and directions: the distance is O(1/n)."""
-    aspect, alpha, noise = 0.5, 0.5, 0.5
-    limit = replacement_curve(aspect, alpha, noise=noise).expected_risk(EPOCHS)
-    for n, draws in ((20, 40), (60, 6)):
-        found = []
-        for seed in range(draws):
-            problem = rs.gaussian(n, round(aspect * n), noise=noise, seed=seed)
-            direction = np.random.default_rng(1000 + seed).standard_normal(problem.p)
-            start = problem.beta_star + direction / np.linalg.norm(direction)
-            run = rs.descend(problem, rs.SampleWithReplacement(batch_size=2), alpha=alpha, start=start)
-            found.append(run.expected_risk(EPOCHS).spread)
-        error = np.std(found, axis=0, ddof=1) / math.sqrt(draws)
-        off = np.mean(found, axis=0) - limit.spread
-        assert (np.abs(off) <= 4 * error + 3 / n * limit.spread).all()
-        assert (error < 0.2 * limit.spread).all()
 
 
 @pytest.mark.parametrize("size", [10, 50])
