@@ -3,7 +3,6 @@
 One vocabulary: the step of a visit is `learning_rate` and the penalty is `weight_decay`, as in torch.
 """
 
-import html
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -97,6 +96,8 @@ def html_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]],
     >>> html_table("", ["a"], [["<1"]])
     '<table><thead><tr><th>a</th></tr></thead><tbody><tr><td>&lt;1</td></tr></tbody></table>'
     """
+    import html
+
     text = '<pre style="background: none; color: inherit; white-space: pre-wrap">{}</pre>'
     head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
     body = "".join(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -112,8 +112,12 @@ def sketch(
     text.append(f"{ylabel}{' (logarithmic)' if logarithmic else ''}\n", style="dim")
     for row, tick in enumerate(ticks):
         text.append(f"{tick:>{margin}} │", style="dim")
-        for dots, sign, colour in zip(bits[row].tolist(), signs[row], colours[row], strict=True):
-            text.append(sign or (chr(0x2800 + dots) if dots else " "), style=colour or None)
+        cells = [
+            sign or (chr(0x2800 + dots) if dots else " ")
+            for dots, sign in zip(bits[row], signs[row], strict=True)
+        ]
+        for colour, run in groupby(range(columns), key=colours[row].__getitem__):
+            text.append("".join(cells[k] for k in run), style=colour or None)
         text.append("\n")
     text.append(" " * (margin + 1) + "└" + "─" * columns + "\n", style="dim")
     ends = f"{left:.4g}", xlabel + " (logarithmic)" * far, f"{right:.4g}"

@@ -11,7 +11,8 @@ of the bootstrapped means. `benchmarks/promises.py` measures bias and coverage.
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,8 @@ _REFITS = 1e9
 """Operations of fits without a row: where rows are too many some of them tell what scales change."""
 _CONSTANT = 1e-10
 """Deviation of a standardized column that is constant without a row."""
+_ZERO = 1e-15
+"""Step times eigenvalue below which learning is proportional to the number of visits."""
 _LOST = 1e-4
 """Variance of a standardized column that a row must leave, for what it adds to be subtracted to twelve digits."""
 _STACKED = 1 << 17
@@ -38,13 +41,24 @@ NORMAL = 1.96
 """Ends of 95% intervals, and half of one in standard errors."""
 
 
-class Recipes(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Recipes:
     """Recipes of mean steps: steps of a visit, numbers of visits, penalties and spreads, (k,) each."""
 
     steps: FloatArray
     visits: FloatArray
     penalties: FloatArray
     spreads: FloatArray
+
+    def among(self, places: IntArray) -> "Recipes":
+        """Some of the recipes."""
+        return Recipes(self.steps[places], self.visits[places], self.penalties[places], self.spreads[places])
+
+    @cached_property
+    def _distinct(self) -> tuple[FloatArray, IntArray]:
+        """Distinct pairs of step and penalty (2, d, 1), and which of them each recipe has (k,)."""
+        pairs, which = np.unique([self.steps, self.penalties], axis=1, return_inverse=True)
+        return pairs[..., np.newaxis], which
 
     def combinations(self, curve: LeftOutCurve) -> FloatArray:
         """Coefficients (k, 1 + 2N) of left-out residuals, as in `LeftOutCurve.combinations`."""
@@ -53,19 +67,20 @@ class Recipes(NamedTuple):
     def learned(self, values: FloatArray) -> FloatArray:
         """(1 - (1 - step m)^visits) / m for m = value + penalty, (..., k, r) for values (..., r)."""
         # Recipes that differ in their visits alone share what takes longest, the logarithms.
-        distinct, which = np.unique([self.steps, self.penalties], axis=1, return_inverse=True)
-        steps, penalties = distinct[..., np.newaxis]
-        rates, visits = values[..., np.newaxis, :] + penalties, self.visits[:, np.newaxis]
-        shares = steps * rates
-        with np.errstate(divide="ignore", invalid="ignore"):
-            left = np.take(np.log1p(-shares), which, axis=-2)
-            left *= visits
-            left = -np.expm1(left, out=left)
-            shares, rates = np.take(shares, which, axis=-2), np.take(rates, which, axis=-2)
-            if (overshoots := shares >= 1).any():
-                powers = np.broadcast_to(visits, shares.shape)[overshoots]
-                left[overshoots] = 1 - np.power(1 - shares[overshoots], powers)
-            return np.where(shares > 1e-15, left / rates, visits * self.steps[:, np.newaxis])
+        (steps, penalties), which = self._distinct
+        rates = np.maximum(values[..., np.newaxis, :] + penalties, _ZERO / steps)
+        overshoots, visits = steps * rates > 1, self.visits[:, np.newaxis]
+        with np.errstate(divide="ignore"):
+            logarithms = np.log1p(np.where(overshoots, steps * rates - 2, -steps * rates))
+        found = np.take(logarithms, which, axis=-2)
+        found *= visits
+        np.expm1(found, out=found)
+        if overshoots.any():
+            # There odd powers are below zero.
+            odd = overshoots[..., which, :] & (visits % 2 == 1)
+            found[odd] = -2 - found[odd]
+        found /= np.take(-rates, which, axis=-2)
+        return found
 
 
 def left_out_squares(
@@ -194,7 +209,7 @@ class Correction:
         most = int(_NUMBERS / (n * outputs * (1 + 2 * len(curve.nodes))))
         count = max(1, min(len(recipes.steps), _RECIPES, most))
         some = np.linspace(0, len(recipes.steps) - 1, count).round().astype(int)
-        recipes = Recipes(*(part[some] for part in recipes))
+        recipes = recipes.among(some)
         squares, totals, residuals = left_out_squares(curve, recipes, everything, min(n, GROUPS))
         naive = float(squares[0].sum() / totals.sum() + recipes.spreads[0])
         standard_error = float(averaged(np.square(residuals).mean(axis=1), weights)[1])

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import AnyArray, FloatArray
 from reshuffle._display import Displayed, Table, plain
+from reshuffle._linalg import few_threads
 from reshuffle._uncertainty import factor, plus_minus, significant
 from reshuffle.errors import ArgumentError
 from reshuffle.grid import single_runs
@@ -346,10 +347,11 @@ class Plan(Displayed):
                 epochs = best.epochs if epoch == when else recipe.epochs
                 others.append((name, replace(recipe, epochs=epochs)))
         if search.is_affordable:
-            others = [
-                (name, other if np.isfinite(other.error) else search.refined(other, [other.epochs]))
-                for name, other in others
-            ]
+            with few_threads(_side(self.problem)):
+                others = [
+                    (name, other if np.isfinite(other.error) else search.refined(other, [other.epochs]))
+                    for name, other in others
+                ]
         return (("recommended", best), *others)
 
     @property
@@ -694,18 +696,21 @@ def plan(
         "epochs": np.unique(np.geomspace(1, last, _EPOCHS).round()),
     }
     momenta = _numbers("momenta", momenta, "at least 0 and below 1", -1.0, 1.0)
-    spectrum, template = RowSpectrum.of(problem, centres), template.with_batch_size(1)
-    search = Search(spectrum, template, **grid, momenta=momenta, of_run=_arrays.flag("of_run", of_run))
-    best, *others = search.ranked(verifies)
-    correction = search.correction(best, scales)
+    single = _arrays.flag("of_run", of_run)
+    # Threads of BLAS would wait for each other in products of a few rows and nodes.
+    with few_threads(_side(problem)):
+        spectrum = RowSpectrum.of(problem, centres)
+        search = Search(spectrum, template.with_batch_size(1), **grid, momenta=momenta, of_run=single)
+        best, *others = search.ranked(verifies)
+        correction = search.correction(best, scales)
+        ridges = np.concatenate([[_TINY], np.geomspace(1e-6, 10.0, _RIDGES)]) * spectrum.values.max()
+        means, errors = ridge_left_out(spectrum, ridges)
     if math.isnan(best.standard_error):
         best = replace(best, standard_error=correction.standard_error)
     runners_up: dict[tuple[float, ...], PlannedRecipe] = {}
     for recipe in others:
         runners_up.setdefault((*recipe.place[:2], recipe.momentum), recipe)
     runners_up.pop((*best.place[:2], best.momentum), None)
-    ridges = np.concatenate([[_TINY], np.geomspace(1e-6, 10.0, _RIDGES)]) * spectrum.values.max()
-    means, errors = ridge_left_out(spectrum, ridges)
     least_squares, ridge = (
         SimpleFit(name, float(ridges[place]) if place else 0.0, float(means[place]), float(errors[place]))
         for name, place in (("least squares", 0), ("ridge", 1 + int(np.argmin(means[1:]))))
@@ -730,6 +735,11 @@ def plan(
         search=search,
         classes=None if labels is None else labels.names,
     )
+
+
+def _side(problem: LeastSquares) -> float:
+    """The side of a square matrix whose decomposition is as much work as that of the rows."""
+    return float(problem.n * min(problem.n, problem.p) ** 2) ** (1 / 3)
 
 
 def _standardized(
