@@ -739,7 +739,7 @@ def plan(
 
 def _side(problem: LeastSquares) -> float:
     """The side of a square matrix whose decomposition is as much work as that of the rows."""
-    return float(problem.n * min(problem.n, problem.p) ** 2) ** (1 / 3)
+    return math.cbrt(problem.n * min(problem.n, problem.p) ** 2)
 
 
 def _standardized(
