@@ -426,3 +426,19 @@ def test_nothing_else_is_noted():
     data = rs.gaussian(200, 100, noise=1.0, seed=0)
     wide = rs.plan(data.X, data.y, epochs=1000, verify=False)
     assert not any("compared" in note for note in wide.notes)
+
+
+def test_rounding_chooses_no_recipe():
+    noisy, determined = rs.gaussian(60, 5, noise=0.5, seed=0), rs.gaussian(60, 5, noise=0.0, seed=0)
+    chosen = []
+    for factor in (1.0, 3.0, 1 / 7, 11.0):
+        # Without noise all long trainings are right but for rounding; so small a penalty changes nothing but that.
+        plan = rs.plan(factor * determined.X, determined.y / factor, batch_sizes=[60])
+        chosen.append((plan.best.epochs, plan.best.share, plan.best.penalty))
+        plan = rs.plan(factor * noisy.X, noisy.y / factor, batch_sizes=[15, 60], penalties=[0.0, 1e-14])
+        chosen[-1] += tuple(
+            (one.batch_size, one.penalty, one.epochs) for one in (plan.best, *plan.runners_up)
+        )
+    assert len(set(chosen)) == 1
+    assert chosen[0][0] < 40
+    assert chosen[0][3][1] == 0.0

@@ -32,6 +32,9 @@ _AFFORDABLE = 1e8
 """Rows times the square of the rank up to which they are: ten seconds each at worst."""
 _ROWS, _ROWS_WITH_MOMENTUM = 128, 1000
 """Rows that tell by how much a run differs from the mean step."""
+_ROUNDING, _DIGITS = 1e-8, 9
+"""Share of the mean square of y below which test errors are rounding (the cavity equation leaves up to 4e-9 of it),
+and the digits by which they are ranked, so that machines whose last bits differ choose alike."""
 _VISIBLE = 2e-3
 """Share of the test error above which the spread of a refined recipe is not left to the estimate."""
 _SCREENED = "mean step"
@@ -122,6 +125,8 @@ class Search:
             [[spectrum.safe_step(each, float(penalty)) for each in self.schemes] for penalty in penalties]
         )
         self.steps = self.safe_steps[..., np.newaxis] * shares
+        responses = np.square(spectrum.problem.compressed.y).sum() / (spectrum.problem.outputs or 1)
+        self.rounding = _ROUNDING * float(responses / spectrum.problem.row_weights.sum())
         longest = float((self.steps * self.visits[:, np.newaxis]).max()) * float(epochs[-1])
         self.curve = LeftOutCurve.around(spectrum, float(self.steps.max()), longest, float(penalties.max()))
         self.mean_squares, self.spreads = np.zeros((2, *self.steps.shape, len(epochs)))
@@ -199,7 +204,7 @@ class Search:
                         spreads, of_spreads = (part.reshape(len(near), -1).mean(axis=1) for part in parts)
         except REFUSALS as refusal:
             return replace(self.with_error(recipe), method=f"{_SCREENED}; {refusal}", is_verified=True)
-        best = _first(squares + spreads)
+        best = self._first(squares + spreads)
         found = replace(
             recipe, epochs=int(near[best]), mean_square=float(squares[best]), spread=float(spreads[best]),
             error=float((squares * off + of_spreads)[best]), method=answer.method, is_verified=True,
@@ -266,30 +271,33 @@ class Search:
         """
         totals, ranked = self.mean_squares + self.spreads, []
         for momentum in self.momenta:
-            stops = [(*place, _first(totals[place])) for place in np.ndindex(self.steps.shape)]
-            recipes = _sorted([self.screened(place, float(momentum)) for place in stops])
+            stops = [(*place, self._first(totals[place])) for place in np.ndindex(self.steps.shape)]
+            recipes = self._sorted([self.screened(place, float(momentum)) for place in stops])
             count = _REFINED if verify and self.is_affordable else 0
             for _ in track(range(count), count, "refining recipes"):
                 if recipes[0].is_verified:
                     break
-                recipes = _sorted([self.refined(recipes[0]), *recipes[1:]])
+                recipes = self._sorted([self.refined(recipes[0]), *recipes[1:]])
             known = [recipe for recipe in recipes if recipe.is_verified]
             # Screening momentum is but a guess.
             ranked += known if momentum and known else recipes
-        return _sorted(ranked)
+        return self._sorted(ranked)
 
+    def _sorted(self, recipes: Sequence[PlannedRecipe]) -> list[PlannedRecipe]:
+        """The best first: of those that count as equal to the least, the one that is done first."""
+        limit = self._limit(min(recipe.test_error for recipe in recipes))
 
-def _sorted(recipes: Sequence[PlannedRecipe]) -> list[PlannedRecipe]:
-    """The best first: of those that count as equal to the least, the one that is done first."""
-    limit = (1 + EQUAL) * min(recipe.test_error for recipe in recipes)
+        def key(recipe: PlannedRecipe) -> tuple[float, ...]:
+            error = float(f"{recipe.test_error:.{_DIGITS}g}")
+            rank = 0.0 if recipe.test_error <= limit else error
+            return rank, recipe.epochs, recipe.momentum, -recipe.batch_size, error
 
-    def key(recipe: PlannedRecipe) -> tuple[float, ...]:
-        error = recipe.test_error
-        return (0.0 if error <= limit else error, recipe.epochs, recipe.momentum, -recipe.batch_size, error)
+        return sorted(recipes, key=key)
 
-    return sorted(recipes, key=key)
+    def _first(self, errors: FloatArray) -> int:
+        """The first of those that count as equal to the least."""
+        return int(np.argmax(errors <= self._limit(float(errors.min()))))
 
-
-def _first(errors: FloatArray) -> int:
-    """The first of those that count as equal to the least."""
-    return int(np.argmax(errors <= (1 + EQUAL) * errors.min()))
+    def _limit(self, least: float) -> float:
+        """The test error up to which recipes count as equal to the least: a thousandth more, or rounding."""
+        return (1 + EQUAL) * max(least, self.rounding)
