@@ -79,7 +79,7 @@ def test_workers_that_are_killed_are_replaced(expected, victims, tmp_path, monke
                 os.kill(pid, signal.SIGKILL)
 
     monkeypatch.setattr(cache.Cache, "put", put)
-    # A cluster of its own: on a busy machine Dask may give up one of two workers, and the next test would wait for it.
+    # A separate cluster: on a busy machine Dask may give up a worker, for which the next test would wait.
     with two_workers() as client:
         doomed = dict(sorted(client.run(os.getpid).items())[:victims])
         found = rs.sweep(PROBLEM, over=OVER, client=client, cache=tmp_path, **ASKED)
