@@ -61,6 +61,8 @@ class Worded(Exception):  # noqa: N818 - warnings derive from it, too
 class ArgumentError(Worded, ValueError):
     """An argument outside what is allowed; its message is "`argument` must `allowed`, but `given`; `hint`".
 
+    Where nothing is allowed, as of a file that cannot be read, `allowed` is empty: "`argument` `given`; `hint`".
+
     Attributes
     ----------
     argument : str
@@ -86,7 +88,7 @@ class ArgumentError(Worded, ValueError):
 
     def __init__(self, argument: str, allowed: str, given: str, hint: Hint = ""):
         name = f"{{{argument}}}" if argument.isidentifier() else argument
-        super().__init__(f"{name} must {allowed}, but {given}.", hint=hint)
+        super().__init__(f"{name} must {allowed}, but {given}." if allowed else f"{name} {given}.", hint=hint)
         # What `pickle` calls the class with.
         self.args = argument, allowed, given
         self.argument, self.allowed, self.given = argument, allowed, given

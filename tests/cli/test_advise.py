@@ -320,7 +320,7 @@ def test_classes_that_cannot_be_learned_are_refused(capsys):
     table.assign(kind="toast").to_csv("other.csv", index=False)
     assert "column 'kind' has others: toast." in run(capsys, f"{line} --test other.csv").err
     assert "is 'toast' in every row" in run(capsys, line.replace("mine", "other")).err
-    assert "--classes needs a single --target" in run(capsys, f"{line} --target a --classes").err
+    assert "--classes must come with a single --target" in run(capsys, f"{line} --target a --classes").err
     table.assign(kind=table.kind.where(table.index != 7)).to_csv("gap.csv", index=False)
     assert "1 missing value, the first in line 9" in run(capsys, line.replace("mine", "gap")).err
     # Text that is meant as numbers or dates is none.

@@ -13,7 +13,7 @@ import pytest
 import reshuffle as rs
 from reshuffle import __version__, _progress
 from reshuffle.cli import console, curves, main
-from reshuffle.cli.console import InputError, hush, watched
+from reshuffle.cli.console import hush, watched
 from tests.cli.terminal import run, shown
 from tests.looped import for_all
 
@@ -183,7 +183,7 @@ def test_every_command_is_watched(monkeypatch, capsys):
 
     def slow(options):
         assert printed.wait(60)
-        raise InputError("that is enough.")
+        raise ValueError("that is enough.")
 
     monkeypatch.setattr(curves, "pose", slow)
     assert main(["stability", "--n", "5", "--p", "2"]) == 2

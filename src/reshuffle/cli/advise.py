@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from reshuffle.cli import options, reader, render
-from reshuffle.cli.console import InputError
 from reshuffle.cli.options import ACCURACY, DATA, RECIPE, WHOLE, also, at_least, numbers
 from reshuffle.cli.reader import Data, shown, some
 from reshuffle.cli.render import Report, number, uncertain
@@ -131,9 +130,8 @@ def read_for_advice(
 
     table = _named_table(path)
     if not target:
-        raise InputError(
-            f"{{target}} must name the column of {path} to be predicted, one of {some(table.names)}."
-        )
+        allowed = f"name the column of {path} to be predicted, one of {some(table.names)}"
+        raise ArgumentError("target", allowed, "it is not given")
     if len(table.names) < 2:
         raise ArgumentError(path, "have a column other than {target} to learn from", "it has only one")
     data = reader.read(table, target, drop, one_hot, fill, classes)
@@ -146,10 +144,8 @@ def read_for_advice(
     for name, column in zip(data.targets, data.y.T, strict=True):
         if np.ptp(column) == 0:
             value = f"{column[0]:g}" if data.labels is None else reader.quoted(str(data.labels[0]))
-            raise InputError(
-                f"{{target}} {shown(name)} is {value} in every row of {path}: there is nothing to be "
-                "learned; name another column."
-            )
+            given = f"is {value} in every row of {path}: there is nothing to be learned"
+            raise ArgumentError(f"{{target}} {shown(name)}", "", given, "name another column")
     # Columns of numbers that are constant, and those with one category alone.
     moving = np.ptp(data.X, axis=0) != 0
     still = {name for name, moves in zip(data.features, moving, strict=True) if not moves}
@@ -167,10 +163,9 @@ def read_for_advice(
     for name, column in zip(data.numeric, data.X.T, strict=False):
         for target_, answers in zip(data.targets, data.y.T, strict=True):
             if (column == answers).all():
-                raise InputError(
-                    f"{path}: column {reader.quoted(name)} is a copy of {{target}} {shown(target_)} and would give "
-                    f"it away; leave it out with {{drop}} {reader.as_argument(name)}."
-                )
+                given = f"is a copy of {{target}} {shown(target_)} and would give it away"
+                hint = f"leave it out with {{drop}} {reader.as_argument(name)}"
+                raise ArgumentError(f"{path}: column {reader.quoted(name)}", "", given, hint)
     data.warn_of_indices()
     return data
 
@@ -179,17 +174,13 @@ def _named_table(path: str) -> reader.FileTable:
     """A table with names of columns; files without are refused."""
     endings = "".join(Path(path).suffixes[-2:]).lower()
     if path != reader.STANDARD_INPUT and not endings.endswith((".csv", ".tsv", ".gz", ".parquet")):
-        raise InputError(
-            f"{path}: advice is for tables with names of columns, .csv or .parquet, but this one ends in "
-            f"{Path(path).suffix.lower()!r}."
-        )
+        allowed = "be a table with names of columns, .csv or .parquet, for advice"
+        raise ArgumentError(path, allowed, f"it ends in {Path(path).suffix.lower()!r}")
     table = reader.read_table(path)
     if not table.has_names:
         _, cells = next(table.rows_of_text(), (0, []))
-        raise InputError(
-            f"{path} must name its columns in its first line, which is {table.separator.join(cells)[:60]!r}; "
-            "write such a line above it."
-        )
+        given = f"that is {table.separator.join(cells)[:60]!r}"
+        raise ArgumentError(path, "name its columns in its first line", given, "write such a line above it")
     return table
 
 

@@ -52,10 +52,6 @@ _over = Event()
 """Set once the command needs no more lines of progress."""
 
 
-class InputError(Worded, ValueError):
-    """Options that do not go together, and files that cannot be read; any other bad value is an ArgumentError."""
-
-
 def guarded(app: "App", arguments: list[str]) -> int:
     """Run the application and turn whatever it raises into a line and an exit code."""
     if sys.stderr is None:

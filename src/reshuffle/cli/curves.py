@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from reshuffle.cli import console, options, render
-from reshuffle.cli.console import InputError
 from reshuffle.cli.options import ACCURACY, FLAG, RECIPE, WHOLE, also
 from reshuffle.cli.problem import pose
 from reshuffle.cli.render import Report, entry, number, uncertain
@@ -419,10 +418,9 @@ def stability(
     remarks: list[str] = []
     if aspect is not None:
         if problem != options.NO_PROBLEM or recipe != options.PLAIN or mean_square:
-            raise InputError(
-                "{aspect} describes the mean over orders of ever larger data; leave out {mean_square} and the "
-                "options of a problem and of a recipe."
-            )
+            hint = "leave out {mean_square} and the options of a problem and of a recipe"
+            given = "describes the mean over orders of ever larger data"
+            raise ArgumentError("aspect", "", given, hint)
         for name in names:
             if name not in ("reshuffling", "full-batch"):
                 raise ArgumentError("scheme", "be reshuffling or full-batch with {aspect}", f"it is {name!r}")

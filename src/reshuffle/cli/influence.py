@@ -3,11 +3,11 @@
 from typing import Annotated, Any
 
 from reshuffle.cli import options, render
-from reshuffle.cli.console import InputError
 from reshuffle.cli.options import DATA, RECIPE, WHOLE, also
 from reshuffle.cli.problem import pose
 from reshuffle.cli.render import Report, number
 from reshuffle.cli.sketch import Series
+from reshuffle.errors import ArgumentError
 
 _EPOCHS = 40
 """About how many epochs are answered for."""
@@ -55,7 +55,8 @@ def influence(
     options.at_least("row", row, 1, asked.n)
     visitings = options.visitings(scheme, batches, "1", recipe, made.n)
     if len(visitings) > 1:
-        raise InputError("{scheme} must be one, with one number or size of batches, at a time.")
+        given = f"there are {len(visitings)}"
+        raise ArgumentError("scheme", "be one, with one number or size of batches, at a time", given)
     when = np.unique(np.geomspace(1, epochs, _EPOCHS).round())
     settings: dict[str, Any] = {"alpha": alpha, "seed": problem.seed, "momentum": recipe.momentum}
     run = rs.descend(made, visitings[0].scheme, step, penalty=recipe.weight_decay, **settings)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from reshuffle.cli import render
-from reshuffle.cli.console import InputError, hush, writing
+from reshuffle.cli.console import hush, writing
 from reshuffle.cli.options import FLAG, WHOLE, at_least
 from reshuffle.errors import ArgumentError
 
@@ -64,7 +64,7 @@ def reproduce(
     :param jobs: Number of figures to compute at once; one per core by default.
     """
     if not (CHECKOUT / "paper" / "reproduce.py").is_file():
-        raise InputError(
+        raise ModuleNotFoundError(
             "the figures of the paper are not installed with the package; they are in the folder paper/ of its "
             "repository and of its source distribution: run `make reproduce` there."
         )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Group, Parameter
 
 from reshuffle.cli import options, render
-from reshuffle.cli.console import InputError
 from reshuffle.cli.options import DATA, FLAG, RECIPE, WHOLE, also, at_least, whole_numbers
 from reshuffle.cli.render import Report, number
 from reshuffle.cli.sketch import Series
@@ -97,26 +96,25 @@ def limits(
     render.check(outputs)
     if one_pass:
         if aspect is not None or alpha is not None or best:
-            raise InputError(
-                "{one_pass} has no epochs; leave out {aspect}, {alpha} and {best}, and give {features} and {step}."
-            )
+            hint = "leave out {aspect}, {alpha} and {best}, and give {features} and {step}"
+            raise ArgumentError("one_pass", "", "has no epochs", hint)
         render.deliver(_one_pass_answer(stream, noise), outputs)
         return
     if stream != PLAIN_STREAM:
-        names = ", ".join(
-            f"{{{name}}}" for name in ("spectrum", "source", "features", "batch_size", "step", "steps")
-        )
-        raise InputError(f"{names} and {{momentum}} describe the stream of {{one_pass}}, which is not given.")
+        names = "{spectrum}, {source}, {features}, {batch_size}, {step}, {steps} and {momentum}"
+        raise ArgumentError(names, "", "describe the stream of {one_pass}, which is not given")
     if aspect is None:
-        raise InputError("give {aspect} with {alpha} or {best}, or {one_pass}.")
+        raise ArgumentError("aspect", "be given, with {alpha} or {best}", "it is not", "or give {one_pass}")
     if best and alpha is not None:
-        raise InputError("{best} finds the step by itself; leave out {alpha}.")
+        raise ArgumentError("best", "", "finds the step by itself", "leave out {alpha}")
     if not best and budget is not None:
-        raise InputError("{budget} is for {best}; {epochs} sets how far the curve goes.")
+        raise ArgumentError("budget", "", "is for {best}", "{epochs} sets how far the curve goes")
     if budget is not None:
         at_least("budget", budget, 1)
     if not best and alpha is None:
-        raise InputError("give {alpha}, the full-batch step, or {best} to find it.")
+        raise ArgumentError(
+            "alpha", "", "is not given", "give {alpha}, the full-batch step, or {best} to find it"
+        )
     counts, sigma = whole_numbers("batches", batches), _spectrum_of(covariance)
     setting = {"aspect": aspect, "noise": noise, "signal": signal}
     if alpha is None:
@@ -241,7 +239,7 @@ def _spectrum_of(text: str | None) -> "FloatArray | None":
             return np.array([float(value) for value in text.split(",")])
     except ValueError as problem:
         if "must" in str(problem):
-            raise InputError(f"{{covariance}} {text}: {problem}") from None
+            raise ArgumentError(f"{{covariance}} {text}:", "", str(problem).rstrip(".")) from None
     forms = _FORMS.replace("powerlaw:", "power:") if name == "power" else _FORMS
     raise ArgumentError("covariance", f"be {forms}", f"it is {text}")
 
@@ -345,7 +343,9 @@ def spectrum(
     found: list[tuple[str, str, int | None, Any, FloatArray | None]]
     if expression is not None:
         if aspect is not None or alpha is not None:
-            raise InputError("{expression} describes a law by itself; leave out {aspect} and {alpha}.")
+            raise ArgumentError(
+                "expression", "", "describes a law by itself", "leave out {aspect} and {alpha}"
+            )
         progress.display = partial(_progress.ticking, None)
         of, facts = expression, {"expression": expression, "variables": list(law)}
         made: Any = free.spectrum(free.parse(expression, **parser.parse_definitions(law)))
@@ -353,9 +353,10 @@ def spectrum(
         found = [(expression, plotting.COLOURS[0], None, made, eigenvalues)]
     else:
         if law:
-            raise InputError("{law} describes a variable of {expression}, which is not given.")
+            raise ArgumentError("law", "", "describes a variable of {expression}, which is not given")
         if aspect is None or alpha is None:
-            raise InputError("give {aspect} and {alpha}, or {expression} with a {law} for each variable.")
+            hint = "give {aspect} and {alpha}, or {expression} with a {law} for each variable"
+            raise ArgumentError("spectrum", "", "needs to know of what", hint)
         of, facts = (
             f"alpha Z(alpha/B), p / n = {aspect:g}, alpha = {alpha:g}",
             {"aspect": aspect, "alpha": alpha},

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
-from reshuffle.cli.console import InputError
 from reshuffle.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -201,8 +200,8 @@ def one_of(*, needed: bool = False, **given: Any) -> None:
     """Refuse two options that say the same, and none of them where one is needed."""
     present = [name for name, value in given.items() if value is not None]
     if len(present) > 1 or (needed and not present):
-        names, found = " and ".join(f"{{{name}}}" for name in given), "both are" if present else "neither is"
-        raise InputError(f"exactly one of {names} {'must' if needed else 'may'} be given, but {found}.")
+        names = f"{'exactly' if needed else 'at most'} one of {' and '.join(f'{{{name}}}' for name in given)}"
+        raise ArgumentError(names, "be given", "both are" if present else "neither is")
 
 
 def epochs_up_to(last: int) -> "FloatArray":
@@ -243,7 +242,8 @@ def require_cut(batches: str | None, batch_size: str | None, drop_last: bool) ->
     """Refuse options on how rows are cut into batches that do not go together."""
     one_of(batches=batches, batch_size=batch_size)
     if drop_last and batch_size is None:
-        raise InputError("{drop_last} needs {batch_size}: a given number of batches has no shorter last one.")
+        given = "needs {batch_size}: a given number of batches has no shorter last one"
+        raise ArgumentError("drop_last", "", given)
 
 
 def visitings(

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reshuffle.cli import reader
-from reshuffle.cli.console import InputError
 from reshuffle.cli.options import ProblemOptions
 from reshuffle.cli.render import number
 from reshuffle.errors import ArgumentError
@@ -36,7 +35,7 @@ class Posed:
         import reshuffle as rs
 
         if self.data is None:
-            raise InputError("{test} holds out rows of {data}, which is not given.")
+            raise ArgumentError("test", "", "holds out rows of {data}, which is not given")
         X, y = self.data.held_out(path)
         return rs.LeastSquares(_prepared(X, self.standardizer, self.intercept), y[:, 0])
 
@@ -62,13 +61,14 @@ def pose(options: ProblemOptions) -> Posed:
 
     if options.data is not None:
         if options.n is not None or options.p is not None:
-            raise InputError("{data} brings its own n and p; leave out {n} and {p}.")
+            raise ArgumentError("data", "", "brings its own n and p", "leave out {n} and {p}")
         return _read(options.data, options)
     for name in ("target", "drop", "one_hot", "fill", "intercept", "standardize"):
         if getattr(options, name):
-            raise InputError(f"{{{name}}} speaks of the columns of {{data}}, which is not given.")
+            raise ArgumentError(name, "", "speaks of the columns of {data}, which is not given")
     if options.n is None or options.p is None:
-        raise InputError("give {n} and {p} to draw data, or {data} FILE to bring your own.")
+        hint = "give {n} and {p} to draw data, or {data} FILE to bring your own"
+        raise ArgumentError("{n} and {p}", "", "are not both given", hint)
     noise = 1.0 if options.noise is None else options.noise
     if options.p < 1:
         raise ArgumentError("p", "be a whole number of at least 1", f"it is {options.p}")
@@ -94,10 +94,8 @@ def _read(path: str, options: ProblemOptions) -> Posed:
         truth["covariance"] = covariance_of(options.covariance, checked.p)
     known = [name for name in ("beta_star", "covariance") if name in truth]
     if (options.standardize or options.intercept) and known:
-        raise InputError(
-            f"{{standardize}} and {{intercept}} change the features, but {' and '.join(known)} "
-            "would stay those of the old ones; leave one or the other out."
-        )
+        given = f"change the features, but {' and '.join(known)} would stay those of the old ones"
+        raise ArgumentError("{standardize} and {intercept}", "", given, "leave one or the other out")
     standardizer, remarks = None, [data.describe()]
     if options.standardize:
         made = Standardizer.of(checked.X)
@@ -172,9 +170,8 @@ def covariance_of(text: str, p: int) -> "FloatArray | None":
         except ValueError:
             power = float("nan")
         if not np.isfinite(power):
-            raise InputError(
-                f"{{covariance}} powerlaw:EXP needs a number, such as powerlaw:1.5, but it is {text!r}."
-            )
+            allowed = "be powerlaw:EXP with a number, such as powerlaw:1.5"
+            raise ArgumentError("covariance", allowed, f"it is {text!r}")
         logarithms = -np.clip(power, -1e300, 1e300) * np.log(np.arange(1, p + 1, dtype=np.float64))
         with np.errstate(under="ignore"):
             shares = np.exp(logarithms - logarithms.max())

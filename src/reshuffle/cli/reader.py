@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reshuffle.cli.console import InputError, warn
+from reshuffle.cli.console import warn
 from reshuffle.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -101,8 +101,8 @@ def kind_of(path: str) -> str:
     endings = [ending.lower() for ending in Path(path).suffixes]
     kind = "".join(endings[-2:] if endings[-1:] == [".gz"] else endings[-1:])
     if kind not in _KINDS:
-        known = "data files end in .npz, .npy, .csv or .parquet (or .tsv, or .csv.gz)"
-        raise InputError(f"{path}: {known}, but this one ends in {kind!r}.")
+        allowed = "end in .npz, .npy, .csv or .parquet (or .tsv, or .csv.gz)"
+        raise ArgumentError(path, allowed, f"it ends in {kind!r}")
     return kind
 
 
@@ -123,12 +123,12 @@ def opened(path: str) -> Iterator[Any]:
             gzip.open(file) if kind.endswith(".gz") else nullcontext(file) as unpacked,
         ):
             yield unpacked
-    except (InputError, ArgumentError):
+    except ArgumentError:
         raise
     except UnicodeDecodeError:
-        raise InputError(f"{path} is not a text file in UTF-8.") from None
+        raise ArgumentError(path, "", "is not a text file in UTF-8") from None
     except unreadable as error:
-        raise InputError(f"{path} is not a readable {_KINDS[kind]}: {error}") from None
+        raise ArgumentError(path, "", f"is not a readable {_KINDS[kind]}: {error}") from None
 
 
 def load(path: str) -> Any:
@@ -188,11 +188,11 @@ class FileTable:
                         low_memory=False,
                         **exactly,
                     )
-            except InputError:
+            except ArgumentError:
                 self.require_equal_rows()
                 raise
         if frame.empty:
-            raise InputError(f"{self.path} has {'a header but ' * bool(self.header_lines)}no rows.")
+            raise ArgumentError(self.path, "", f"has {'a header but ' * bool(self.header_lines)}no rows")
         return frame
 
     def rows_of_text(self) -> Iterator[tuple[int, list[str]]]:
@@ -268,7 +268,7 @@ def _table_of_text(path: str) -> FileTable:
         rows = _rows(io.StringIO(text, newline=""), separator)
         line, header = next(rows, (0, []))
         if not header:
-            raise InputError(f"{path} is empty.")
+            raise ArgumentError(path, "", "is empty")
         names = [cell.strip() for cell in header]
         if not all(map(_is_number, header)):
             # pandas would take a surplus of cells for an index.
@@ -303,9 +303,10 @@ def _places(count: int) -> list[str]:
     return [f"column {place + 1}" for place in range(count)]
 
 
-def _ragged(path: str, line: int, cells: int, columns: int) -> InputError:
-    hint = f". {_COMMA_ADVICE}" if cells == 2 * columns else "; entries with commas in them need quotes."
-    return InputError(f"{path}: line {line} has {cells} cells, but the first line has {columns}{hint}")
+def _ragged(path: str, line: int, cells: int, columns: int) -> ArgumentError:
+    given = f"has {cells} cells, but the first line has {columns}"
+    hint = _COMMA_ADVICE if cells == 2 * columns else "entries with commas in them need quotes"
+    return ArgumentError(f"{path}: line {line}", "", given, hint)
 
 
 # --------------------------------------------------------------------------------------------------- features and y
@@ -444,7 +445,7 @@ def read(
     for option, given in (("target", target), ("drop", drop), ("one_hot", one_hot)):
         if given and kind in (".npz", ".npy"):
             holds = "a npz file holds X and y" if kind == ".npz" else "a npy file has no names"
-            raise InputError(f"{{{option}}} names a column of a csv or parquet file; {holds}.")
+            raise ArgumentError(option, "name a column of a csv or parquet file", holds)
     if kind == ".npz":
         arrays = load(path)
         X, y = array(path, arrays, "X"), array(path, arrays, "y")
@@ -484,9 +485,8 @@ def read(
     numeric = [name for name in table.names if name not in {*targets, *dropped, *words}]
     table, labels = replace(table, words=words), None
     if classes and len(targets) > 1:
-        raise InputError(
-            f"{{classes}} needs a single {{target}}, but there are {len(targets)}: {some(targets)}."
-        )
+        given = f"there are {len(targets)}: {some(targets)}"
+        raise ArgumentError("classes", "come with a single {target}", given)
     if classes or (classes is None and len(targets) == 1 and _has_labels(table.frame[targets[0]])):
         table, features, y, filled = _numbers(table, numeric, [], fill)
         labels = _labels(table, targets[0])
@@ -506,10 +506,8 @@ def read(
             )
         taken = [f"{name}_{word}" for word in found if f"{name}_{word}" in table.names]
         if taken:
-            raise InputError(
-                f"{{one_hot}} {as_argument(name)} makes columns named {shown(name)}_..., but {path} has "
-                f"{some(taken)} already; rename one of them."
-            )
+            given = f"makes columns named {shown(name)}_..., but {path} has {some(taken)} already"
+            raise ArgumentError(f"{{one_hot}} {as_argument(name)}", "", given, "rename one of them")
     X = _encoded(features, categories, encoded)
     # A copy has no frame, which takes as much memory as X.
     table = replace(table, loaded=None)
@@ -570,9 +568,8 @@ def _numbers(
     filled = {name: made[name].median() if fill == "median" else fill[name] for name in gaps}
     for name, value in filled.items():
         if np.isnan(value):
-            raise InputError(
-                f"{table.path}: column {quoted(name)} is empty; leave it out with {{drop}} {as_argument(name)}."
-            )
+            hint = f"leave it out with {{drop}} {as_argument(name)}"
+            raise ArgumentError(f"{table.path}: column {quoted(name)}", "", "is empty", hint)
     missing = missing.loc[:, missing.any()].drop(columns=gaps)
     if not missing.empty:
         away = [name for name in missing if name not in targets]
@@ -632,7 +629,8 @@ def _has_decimal_commas(table: FileTable, names: Sequence[str], wrong: "pd.DataF
     point = next((cell for cell in cells if "." in cell and _is_number(cell)), None)
     if point is not None or all(_THOUSANDS.fullmatch(text) for text in commas):
         why = "may have one for thousands" if point is None else f"stands beside {quoted(point)}"
-        raise InputError(f"{table.path}: {quoted(commas[0])} has a comma, and {why}. {_COMMA_ADVICE}")
+        where = f"{table.path}: {quoted(commas[0])}"
+        raise ArgumentError(where, "", f"has a comma, and {why}", _COMMA_ADVICE)
     first = shown(commas[0])
     warn(f"{table.path} has decimal commas: {first} is read as {first.replace(',', '.', 1)}.")
     return True
@@ -686,20 +684,21 @@ def _names_rows(column: "pd.Series", bad: "pd.Series") -> bool:
 
 def _missing(
     table: FileTable, missing: "pd.DataFrame", remedy: str, away: Sequence[str], *others: str
-) -> InputError:
+) -> ArgumentError:
     """The error on all columns in which values are missing; those that may be left out have other remedies, too."""
     counts = missing.sum().to_dict()
     first = table.place(int(missing.any(axis=1).to_numpy().argmax()))
     (name, count), *_ = counts.items()
-    found = f"column {quoted(name)} has {count} missing value{'s' * (count > 1)}"
+    where, found = f"column {quoted(name)}", f"has {count} missing value{'s' * (count > 1)}"
     if len(counts) > 1:
-        found = f"columns {some(counts, lambda name: f'{quoted(name)} ({counts[name]})')} have missing values"
+        where = f"columns {some(counts, lambda name: f'{quoted(name)} ({counts[name]})')}"
+        found = "have missing values"
     ways = [remedy]
     if away:
         drops = " ".join(f"{{drop}} {as_argument(name)}" for name in away[:_LONGEST_LIST])
         drops += " ..." * (len(away) > _LONGEST_LIST)
         ways += [f"leave the column{'s' * (len(away) > 1)} out with {drops}", *others]
-    return InputError(f"{table.path}: {found}, the first in {first}; {', or '.join(ways)}.")
+    return ArgumentError(f"{table.path}: {where}", "", f"{found}, the first in {first}", ", or ".join(ways))
 
 
 def _words(table: FileTable, names: Iterable[str]) -> dict[str, "pd.Series"]:

@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reshuffle.cli.console import InputError, writing
+from reshuffle.cli.console import writing
 from reshuffle.cli.options import OutputOptions
 from reshuffle.cli.sketch import Series, sketch
 from reshuffle.errors import ArgumentError
@@ -123,7 +123,7 @@ def entry(record: Any, path: str | Callable[[Any], Any]) -> Any:
 def check(options: OutputOptions, **inputs: str | None) -> None:
     """Refuse destinations that cannot work, or would overwrite each other or an input, before anything is done."""
     if options.csv == "-" and options.json == "-":
-        raise InputError("--csv - and --json - cannot both write to standard output.")
+        raise ArgumentError("{csv} - and {json} -", "", "cannot both write to standard output")
     if options.plot is not None and Path(options.plot).suffix.lower() not in PICTURES:
         raise ArgumentError("plot", f"end in {', '.join(PICTURES)}", f"it is {options.plot!r}")
     if options.plot is not None:
@@ -139,7 +139,8 @@ def check(options: OutputOptions, **inputs: str | None) -> None:
         if not path.name or path.is_dir():
             raise ArgumentError(name, "name a file", f"{destination!r} is a folder")
         if not path.parent.is_dir():
-            raise InputError(f"--{name} {destination}: there is no folder {path.parent}; make it first.")
+            given = f"there is no folder {path.parent}"
+            raise ArgumentError(f"{{{name}}} {destination}", "be in a folder", given, "make it first")
         for other, file in taken.items():
             if _are_the_same(path, file):
                 raise ArgumentError(name, f"not overwrite {other}", f"both are the file {destination!r}")

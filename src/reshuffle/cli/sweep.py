@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from reshuffle.cli import console, options, render
-from reshuffle.cli.console import InputError
 from reshuffle.cli.options import ACCURACY, OUTPUT, RECIPE, SCHEMES, WHOLE, also, words
 from reshuffle.cli.problem import Posed, pose
 from reshuffle.cli.render import Report, cell, number
@@ -109,7 +108,7 @@ def sweep(
             "jobs", "be a whole number of at least 1, or -1 for one per core", f"it is {jobs}"
         )
     if scheduler is not None and jobs != 1:
-        raise InputError("at most one of {jobs} and {scheduler} may be given, but both are.")
+        raise ArgumentError("at most one of {jobs} and {scheduler}", "be given", "both are")
     render.require_pictures()
     posed = pose(problem)
     if "step" in over and over["step"] is None:

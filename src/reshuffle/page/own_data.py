@@ -13,7 +13,6 @@ import pandas as pd
 
 import reshuffle as rs
 from reshuffle.cli import advise, reader
-from reshuffle.cli.console import InputError
 from reshuffle.errors import ArgumentError
 from reshuffle.page.answers import LINES, Axis, Chart, ChartSeries, TabAnswer, TabTable, refusal
 from reshuffle.page.charts import framed, line, number
@@ -57,7 +56,7 @@ def answer(values: Mapping[str, Any], stage: int, upload: str | None = None) -> 
             }
             made = _planned(advise.Advice.of(replace(data, path=path.name), settings), values, bool(stage))
             return replace(made, offers=offers, chosen=chosen)
-        except (InputError, ArgumentError) as error:
+        except ArgumentError as error:
             # The folder of the file is no part of its name.
             text = error.worded(_WORDS).replace(f"{Path(upload or folder).parent}/", "")
             return refusal(text.replace(f"{folder}/", ""), offers=offers, chosen=chosen)
@@ -67,7 +66,8 @@ def _source(name: str, upload: str | None, folder: Path) -> Path:
     """Return the path of the file that was sent, or of a bundled set as a file."""
     if name == "upload":
         if upload is None or not Path(upload).exists():
-            raise InputError("Send a CSV file first: an address does not bring files back.")
+            hint = "Send a CSV file first: an address does not bring files back"
+            raise ArgumentError("Your file", "", "is not here", hint)
         require_modest_text(Path(upload))
         return Path(upload)
 

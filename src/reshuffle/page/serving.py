@@ -13,7 +13,7 @@ from typing import Any
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from reshuffle.cli.console import InputError
+from reshuffle.errors import ArgumentError
 from reshuffle.page.inputs import LARGEST_FILE
 
 HOST = "127.0.0.1"
@@ -117,13 +117,11 @@ def _listening(port: int) -> socket.socket:
         return socket.create_server((HOST, port), backlog=128)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise InputError(
-                f"--port {port} is in use by another program; give another, or 0 for any that is free."
-            ) from None
+            hint = "give another, or 0 for any that is free"
+            raise ArgumentError(f"{{port}} {port}", "", "is in use by another program", hint) from None
         if error.errno in (errno.EACCES, errno.EPERM):
-            raise InputError(
-                f"--port {port} needs rights that you do not have; give one above 1023."
-            ) from None
+            given = "needs rights that you do not have"
+            raise ArgumentError(f"{{port}} {port}", "", given, "give one above 1023") from None
         raise
 
 
