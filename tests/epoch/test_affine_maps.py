@@ -48,17 +48,6 @@ def test_the_critical_step_does_not_depend_on_a_small_column(scheme, true, small
     assert rs.critical_step(problem, scheme, momentum=0.5, mean_square=False) == pytest.approx(true, rel=1e-8)
 
 
-def test_collinear_columns_are_answered():
-    X = np.array([[1.0, 2.0, 1.0], [2.0, 4.0, -1.0], [3.0, 6.0, 0.5], [-1.0, -2.0, 2.0]])
-    y = np.array([1.0, 2.0, 3.0, 4.0])
-    found = rs.descend(rs.LeastSquares(X, y), rs.Cyclic(batches=2), 0.01, momentum=0.5).iterate(math.inf)
-    # Along (1, 2), all that is seen of the two columns, it is a problem of full rank.
-    seen = rs.LeastSquares(np.column_stack([X[:, 0] * math.sqrt(5), X[:, 2]]), y)
-    expected = rs.descend(seen, rs.Cyclic(batches=2), 0.01, momentum=0.5).iterate(math.inf)
-    np.testing.assert_allclose(found @ [1, 2, 0], expected[0] * math.sqrt(5), rtol=1e-11)
-    np.testing.assert_allclose([found[0] * 2, found[2]], [found[1], expected[1]], rtol=1e-11)
-
-
 def test_visits_that_undo_each_other_leave_what_they_agree_on():
     scheme = rs.Cyclic(batches=2)
     agreed = rs.descend(rs.LeastSquares([[1.0], [1.0]], [1.0, 1.0]), scheme, 2.0)
@@ -95,17 +84,6 @@ def test_a_defective_epoch():
     assert run.stability().rate == pytest.approx(0.2, abs=1e-7)
     epochs, exact = [1, 2, 5, 20], posed(X, [1.0, -2.0], Scheme("Cyclic", {"batches": 2}), step)
     np.testing.assert_allclose(run.iterate(epochs), floats(exact.iterates(epochs)), rtol=1e-13)
-
-
-def test_best_epoch_of_a_fixed_order_is_the_best_of_all():
-    tiny = case(20, 12, 4, step=0.1, noise=2.0, covariance="identity")
-    run = rs.descend(tiny.problem, rs.Cyclic(batches=tiny.partition), 0.1)
-    risks = run.risk(np.arange(3000)).total
-    assert run.best_epoch().epoch == int(np.argmin(risks))
-    assert run.best_epoch().risk == pytest.approx(float(risks.min()), rel=1e-12)
-    assert run.best_epoch().error == 0
-    scheduled = rs.descend(tiny.problem, rs.Cyclic(batches=tiny.partition), step=[0.1] * 5)
-    assert scheduled.best_epoch().epoch == int(np.argmin(risks[:6]))
 
 
 def test_a_penalty_may_diverge_outside_the_row_space_if_anything_starts_there():

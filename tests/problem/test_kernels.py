@@ -69,19 +69,6 @@ def test_kernels_by_name_end_in_kernel_ridge(kernel, parameters):
     np.testing.assert_allclose(run.predict(None, math.inf), ridge.predict(K_new), rtol=1e-9, atol=1e-10)
 
 
-def test_descent_in_functions_is_what_the_dual_recursion_does():
-    X, y, X_new = draw(12, 2, seed=2)
-    K, K_new = (pairwise_kernels(rows, X, metric="rbf", gamma=1.0) for rows in (X, X_new))
-    # Cyclic batches of four, by hand: a visit changes the coefficients of its own rows alone.
-    weights, step = np.zeros(12), 0.7
-    for _ in range(5):
-        for start in range(0, 12, 4):
-            rows = slice(start, start + 4)
-            weights[rows] -= step / 4 * (K[rows] @ weights - y[rows])
-    run = rs.descend(rs.LeastSquares.from_kernel(K, y, K_new), rs.Cyclic(batch_size=4), step=step)
-    np.testing.assert_allclose(run.predict(None, 5), K_new @ weights, rtol=0, atol=1e-12)
-
-
 @given(st.integers(0, 10**6), st.integers(2, 12), st.integers(1, 5))
 def test_kernels_of_any_rank(seed, n, rank):
     X, y, X_new = draw(n, rank, seed=seed)

@@ -84,39 +84,6 @@ def test_more_drawn_epochs_than_fit_into_memory_are_refused(monkeypatch):
     assert np.isfinite(rs.descend(problem, scheme, warm, rtol=0.1).iterate(500)).all()
 
 
-@for_all("n, p, columns", [(30, 4, [-1]), (12, 30, [-1]), (12, 30, [0, 3, -1])])
-def test_the_limit_of_the_full_batch_is_ridge_regression_with_an_intercept(n, p, columns):
-    rng = np.random.default_rng(0)
-    X = np.column_stack([rng.standard_normal((n, p - 1)) + 3.0, np.ones(n)])
-    y = X @ rng.standard_normal(p) + rng.standard_normal(n)
-    penalties = np.full(p, 0.2)
-    penalties[columns] = 0.0
-    ridge = np.linalg.solve(X.T @ X / n + np.diag(penalties), X.T @ y / n)
-    step, start = 0.5 / np.linalg.norm(X, 2) ** 2 * n, rng.standard_normal(p)
-    recipe = {"penalty": 0.2, "unpenalized": columns, "start": start}
-    run = rs.descend(rs.LeastSquares(X, y), rs.FullBatch(), step, **recipe)
-    assert run.stability().converges
-    close(run.limit().parameters, ridge, 1e-9)
-    assert run.frozen.dimension == 0
-
-
-def test_columns_in_units_of_their_own_keep_their_digits():
-    """What a column is measured in is no matter of the others, if it is not penalized."""
-    tiny = case(6, 4, 3, covariance="identity")
-    X, unit = tiny.problem.X.copy(), 2.0**-30
-    X[:, 1] *= unit
-    problem, recipe = rs.LeastSquares(X, tiny.problem.y), {"penalty": 0.3, "unpenalized": [1]}
-    run = rs.descend(problem, rs.RandomReshuffling(batches=tiny.partition), 0.1, **recipe)
-    # Its decay rate is about that of the column by itself, 2^-60; where the full batch ends is ridge regression.
-    assert run.stability().converges
-    assert 1 - run.stability().rate < 1e-15
-    Y = tiny.problem.X
-    ridge = np.linalg.solve(Y.T @ Y / 6 + np.diag([0.3, 0.0, 0.3, 0.3]), Y.T @ tiny.problem.y / 6)
-    found = rs.descend(problem, rs.FullBatch(), 0.01, **recipe).limit().parameters
-    found[1] *= unit
-    close(found, ridge, 1e-11)
-
-
 def test_columns_that_no_row_tells_apart():
     X = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 1.0], [1.0, 2.0, 5.0]])
     problem = rs.LeastSquares(X, np.ones(3))

@@ -2,7 +2,6 @@
 
 import math
 from fractions import Fraction
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -93,20 +92,6 @@ def test_what_is_left_of_the_start_keeps_its_digits(epochs):
     factor = np.prod([1 - Fraction(step) * Fraction(row) ** 2 for row in rows])
     exact = float(Fraction(1.1) ** 2 * Fraction(float(factor)) ** (2 * epochs))
     assert found.total[0] == pytest.approx(exact, rel=1e-9, abs=0)
-
-
-@for_all("seed", range(4))
-def test_the_little_that_is_left_of_the_start_is_that_of_epoch_after_epoch(seed):
-    """M -> mean of A M A' over all orders, applied 400 times: every application keeps the digits of M."""
-    made, step = rs.gaussian(6, 2, noise=0.0, seed=seed), 0.1
-    visits = [np.eye(2) - step / 2 * X.T @ X for X in np.split(made.X, 3)]
-    epochs = [a @ b @ c for a, b, c in permutations(visits)]
-    error = -made.beta_star[:, np.newaxis]
-    second = error @ error.T
-    for _ in range(400):
-        second = np.mean([A @ second @ A.T for A in epochs], axis=0)
-    found = rs.descend(made, rs.RandomReshuffling(batches=3), step=step).expected_risk(400)
-    assert found.total == pytest.approx(np.trace(second), rel=1e-8, abs=0)
 
 
 def test_a_run_is_never_better_than_its_mean():

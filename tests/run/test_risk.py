@@ -4,27 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from scipy.sparse.linalg import aslinearoperator
 
 import reshuffle as rs
-from tests.looped import for_all
-from tests.problems import SCHEMES, case, close
-
-
-@for_all("scheme", SCHEMES)
-def test_every_form_of_the_covariance_gives_the_same_risk(scheme):
-    tiny = case(7, 10, 3, covariance="diagonal")
-    diagonal = np.diag(tiny.covariance)
-    forms = [diagonal, np.diag(diagonal), aslinearoperator(np.diag(diagonal))]
-    totals = []
-    for covariance in forms:
-        problem = rs.LeastSquares(
-            tiny.problem.X, tiny.problem.y, beta_star=tiny.problem.beta_star, covariance=covariance, noise=0.5
-        )
-        run = rs.descend(problem, tiny.scheme(scheme), tiny.step, start=tiny.start)
-        totals.append(run.risk([0, 3, 50, math.inf]).total)
-    np.testing.assert_allclose(totals[1], totals[0], rtol=1e-12)
-    np.testing.assert_allclose(totals[2], totals[0], rtol=1e-12)
+from tests.problems import case, close
 
 
 def test_ten_thousand_epochs_at_once_equal_one_at_a_time():
@@ -48,15 +30,6 @@ def test_amplitudes_beyond_the_range_of_squares_are_harmless_where_nothing_has_h
         rs.LeastSquares(np.eye(2), [0, 0], beta_star=[0, 0], noise=1.0), rs.FullBatch(), 0.5
     )
     assert rs.descend(far, rs.FullBatch(), 0.5).risk(np.inf).total == expected.risk(np.inf).total
-
-
-def test_a_number_as_covariance_scales_the_risk():
-    tiny = case(7, 10, 3, covariance="identity")
-    problem = rs.LeastSquares(
-        tiny.problem.X, tiny.problem.y, beta_star=tiny.problem.beta_star, covariance=4.0, noise=0.5
-    )
-    scaled = rs.descend(problem, tiny.scheme("reshuffling"), tiny.step, start=tiny.start).risk(5)
-    assert scaled.total == pytest.approx(4 * tiny.run("reshuffling").risk(5).total)
 
 
 def test_answers_carry_the_shape_of_the_question():

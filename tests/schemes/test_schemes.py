@@ -219,13 +219,6 @@ def test_gradient_noise_of_the_full_batch_solves_a_lyapunov_equation():
     close(run.expected_risk(math.inf).spread, np.trace(V))
 
 
-def test_reversal_has_less_spread_than_two_fresh_orders():
-    problem = rs.gaussian(40, 4, noise=1.0, seed=0)
-    twice = rs.descend(problem, rs.RandomReshuffling(batches=4), 0.02).expected_risk(20)
-    paired = rs.descend(problem, rs.PairedReversal(batches=4), 0.02).expected_risk(10)
-    assert paired.spread < 0.1 * twice.spread
-
-
 def test_a_stage_that_diverges_and_one_that_settles():
     tiny = case(12, 3, 3)
     run = rs.descend(tiny.problem, rs.Stages([(4000, rs.Cyclic(batches=12)), (None, FULL)]), step=0.9)
