@@ -1,4 +1,4 @@
-"""The same numbers from the workers of a real Dask cluster, also where they are killed while they work."""
+"""The same numbers from processes of joblib and from workers of a Dask cluster, also where these are killed."""
 
 import logging
 import os
@@ -8,10 +8,11 @@ from contextlib import contextmanager
 import distributed
 import numpy as np
 import pytest
+import threadpoolctl
 
 import reshuffle as rs
 from reshuffle.grid import cache
-from reshuffle.grid.workers import DaskWorkers, split
+from reshuffle.grid.workers import DaskWorkers, Processes, split
 
 PROBLEM = rs.gaussian(40, 20, noise=0.5, seed=1)
 OVER = {"batches": [2, 4], "momentum": [0.0, 0.5], "alpha": np.linspace(0.1, 0.5, 12).tolist()}
@@ -105,3 +106,28 @@ def test_clients_without_a_scheduler_and_jobs_beside_them(client):
     gone.close()
     with pytest.raises(ConnectionError, match="client must be connected to a scheduler, but it is closed"):
         rs.sweep(PROBLEM, over=OVER, client=gone)
+
+
+def blas_threads(_, numbers):
+    threads = [library["num_threads"] for library in threadpoolctl.threadpool_info()]
+    return [(number, (os.getpid(), threads)) for number in numbers]
+
+
+@pytest.mark.slow
+def test_processes_give_the_same_numbers():
+    problem = rs.gaussian(20, 6, noise=0.5, seed=1)
+    over = {"batches": [1, 2], "momentum": [0.0, 0.5], "alpha": np.linspace(0.1, 0.5, 6)}
+    asked = {"metrics": ["risk", "stability"], "epochs": [1, 10]}
+    found, expected = rs.sweep(problem, over=over, n_jobs=2, **asked), rs.sweep(problem, over=over, **asked)
+    for name in ("risk", "rate", "converges"):
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-12)
+
+
+def test_processes_share_the_cores():
+    jobs = 2
+    pairs = list(Processes(jobs).compute(blas_threads, [None], [(0, [number]) for number in range(4)]))
+    assert sorted(number for number, _ in pairs) == [0, 1, 2, 3]
+    allowed = max(1, (os.cpu_count() or 1) // jobs)
+    for _, (pid, threads) in pairs:
+        assert pid != os.getpid()
+        assert all(count <= allowed for count in threads)

@@ -1,4 +1,4 @@
-"""Averages of iterates: against every sequence of orders, written down and averaged."""
+"""Averages of iterates: against every sequence of orders, and beside the rest of a run."""
 
 import functools
 import math
@@ -103,3 +103,104 @@ def test_features_of_any_condition_keep_their_digits():
     for average, expected in ((rs.TailAverage(10), history[11:].mean(axis=0)), (rs.EMA(0.9), moving)):
         run = rs.descend(rs.LeastSquares(X, y), scheme, 0.3, momentum=0.5, average=average)
         np.testing.assert_allclose(run.iterate(epochs), expected, rtol=1e-10)
+
+
+AVERAGES = [rs.EMA(0.8), rs.EMA(0.9, per="visit"), rs.TailAverage(2), rs.TailAverage(2, per="visit")]
+PROBLEM = rs.gaussian(24, 3, noise=0.5, seed=1)
+
+
+def test_averages_are_equal_if_their_settings_are():
+    assert rs.EMA(0.9) == rs.EMA(np.float64(0.9))
+    assert rs.EMA(0.9) != rs.EMA(0.9, per="visit")
+    assert len({rs.TailAverage(3), rs.TailAverage(3.0), rs.TailAverage()}) == 2
+    assert rs.EMA(0) != rs.TailAverage(0)
+
+
+@for_all("per", ["epoch", "visit"])
+@for_all("epochs", [0, 5, 10, [11, 10]])
+def test_nothing_is_averaged_before_the_tail_begins(per, epochs):
+    average = rs.TailAverage(10, per=per)
+    run = rs.descend(PROBLEM, rs.RandomReshuffling(batches=3), 0.1, average=average)
+    message = "epochs must be at least 11 for TailAverage"
+    for question in (run.iterate, run.risk, run.expected_risk, run.training_loss, run.iterate_error):
+        with pytest.raises(ValueError, match=message):
+            question(epochs)
+    with pytest.raises(ValueError, match=message):
+        rs.simulate(PROBLEM, rs.RandomReshuffling(batches=3), 0.1, epochs=epochs, runs=4, average=average)
+    assert run.risk(11).total > 0
+
+
+def test_a_tail_begins_before_the_schedule_ends():
+    with pytest.raises(ValueError, match="average must start before the step schedule ends, after 3 epochs"):
+        rs.descend(PROBLEM, rs.Cyclic(batches=3), [0.1, 0.1, 0.1], average=rs.TailAverage(3))
+    run = rs.descend(PROBLEM, rs.Cyclic(batches=3), [0.1, 0.1, 0.1], average=rs.TailAverage(2))
+    plain = rs.descend(PROBLEM, rs.Cyclic(batches=3), [0.1, 0.1, 0.1])
+    np.testing.assert_allclose(run.iterate(3), plain.iterate(3), rtol=1e-13)
+
+
+@for_all("average", AVERAGES)
+def test_what_is_said_of_epochs_and_convergence_is_said_of_the_iterates(average):
+    scheme = rs.RandomReshuffling(batches=3)
+    run, plain = (rs.descend(PROBLEM, scheme, 0.1, average=each) for each in (average, None))
+    np.testing.assert_array_equal(run.epoch.Z, plain.epoch.Z)
+    assert run.stability() == plain.stability()
+    assert run.mean_square_stability() == plain.mean_square_stability()
+    assert run.converges
+    assert run.range_assumption == plain.range_assumption
+    assert run.frozen.dimension == 0
+    assert "second moments" in repr(run.computation)
+    assert repr(average) in repr(run)
+
+
+@for_all("average", [*AVERAGES, rs.TailAverage()])
+@for_all(
+    "scheme, recipe",
+    [
+        (rs.RandomReshuffling(batches=4), {"alpha": 0.3}),
+        (rs.WithReplacement(batches=4), {"alpha": 0.3}),
+        (rs.FullBatch(), {"step": 0.55}),
+        (rs.Cyclic(batches=4), {"alpha": 0.3, "momentum": 0.3}),
+        (rs.Cyclic(batches=4), {"step": [0.3] * 30 + [0.01] * 50}),
+    ],
+)
+def test_no_epoch_is_better_than_the_best(scheme, recipe, average):
+    problem = rs.gaussian(20, 15, noise=0.8, seed=2)
+    # A budget for some hundred epochs, where they are looked at one by one.
+    run = rs.descend(problem, scheme, average=average, budget=1e8, **recipe)
+    best = run.best_epoch()
+    first = average.start + 1 if isinstance(average, rs.TailAverage) else 0
+    risks = run.risk(np.arange(first, 81)).total
+    assert best.epoch == first + np.argmin(risks)
+    assert best.risk == pytest.approx(risks.min(), rel=1e-12)
+
+
+@for_all("average", AVERAGES)
+def test_what_grows_is_infinite(average):
+    run = rs.descend(PROBLEM, rs.RandomReshuffling(batches=2), 25.0, average=average)
+    assert np.isfinite(run.risk(5).total)
+    assert np.isinf(run.risk([2000, math.inf]).total).all()
+    assert np.isinf(run.expected_risk([2000, math.inf]).total).all()
+    assert np.isinf(run.iterate([2000, math.inf])).all()
+    assert np.isinf(run.training_loss([2000, math.inf])).all()
+    assert not run.limit().converges
+
+
+@for_all("average", AVERAGES)
+def test_at_step_zero_nothing_moves(average):
+    start = np.array([1.0, -2.0, 3.0])
+    run = rs.descend(
+        PROBLEM, rs.RandomReshuffling(batches=3), 0.0, average=average, start=start, momentum=0.5
+    )
+    np.testing.assert_allclose(run.iterate([3, 50, math.inf]), np.tile(start, (3, 1)), rtol=1e-13)
+    assert (run.expected_risk([3, 1000, math.inf]).spread == 0).all()
+
+
+@for_all("average", AVERAGES)
+def test_the_mean_square_may_grow_where_the_mean_does_not(average):
+    angle = math.radians(50)
+    two = rs.LeastSquares([[1, 0], [math.cos(angle), math.sin(angle)]], [0, 0], beta_star=[1, 1], noise=0.1)
+    run = rs.descend(two, rs.RandomReshuffling(batches=2), 2.5, average=average)
+    assert run.risk(100).total < 1
+    expected = run.expected_risk([100, math.inf])
+    assert expected.total[0] > 1e10
+    assert np.isinf(expected.total[1])

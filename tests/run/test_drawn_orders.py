@@ -1,11 +1,14 @@
 """Answers from drawn orders and from the cavity equation beside exact ones: errors cover, and are not too wide."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
 
 import reshuffle as rs
+from reshuffle._uncertainty import quantile
+from reshuffle.epoch.averaging.sampling import drawn_rate_error
 from tests.looped import for_all
 
 FIXED, SAMPLES = rs.RandomReshuffling(batches=6), rs.SampleReshuffling(batch_size=5)
@@ -71,3 +74,91 @@ def test_errors_cover_the_exact_answers(scheme, recipe, way):
         iterate, risk, _, *spreads = covered(exact, found, epochs)
         assert max(iterate, risk, *spreads[:2]) < 0.2
         assert max(spreads, default=0.0) < 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", [{"penalty": 0.1}, {"momentum": 0.5}])
+def test_thirty_batches_with_a_recipe_are_sampled(recipe):
+    problem = rs.gaussian(30, 5, noise=0.5, seed=1)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=30), step=0.01, **recipe)
+    assert run.method == "sampling"
+    risk = run.risk([5, math.inf])
+    assert (risk.error > 0).all()
+    assert (risk.error < 1e-2 * risk.total).all()
+    assert 0 < run.limit().error < 1e-2
+    assert float(run.expected_risk(5).error) > 0
+    square = run.mean_square_stability()
+    assert square.converges
+    assert 0 < square.error < 1e-3
+    with pytest.raises(rs.BudgetError, match=r"batches is 30"):
+        rs.descend(problem, rs.RandomReshuffling(batches=30), step=0.01, method="exact", **recipe).risk(1)
+
+
+def test_the_exact_mean_square_of_many_plain_batches_is_refused():
+    problem, scheme = rs.gaussian(30, 5, noise=0.5, seed=1), rs.RandomReshuffling(batches=14)
+    run = rs.descend(problem, scheme, step=0.01, method="exact", budget=1e10)
+    with pytest.raises(rs.BudgetError, match=r"try fewer batches"):
+        run.mean_square_stability()
+
+
+@pytest.mark.slow
+def test_seed_rtol_and_budget_are_heard():
+    problem, scheme = rs.gaussian(24, 4, noise=0.5, seed=1), rs.SampleReshuffling(batches=8)
+
+    def risk(**wanted):
+        return rs.descend(problem, scheme, alpha=0.5, momentum=0.5, **wanted).risk(5)
+
+    one, other = risk(seed=0, rtol=1e-2), risk(seed=1, rtol=1e-2)
+    assert one.total != other.total
+    assert abs(one.total - other.total) <= one.error + other.error
+    assert risk(rtol=2e-4).error < one.error
+    with pytest.warns(UserWarning, match=r"by sampling, but rtol is 1e-08; .* larger budget") as heard:
+        risk(rtol=1e-8, budget=1e9)
+    assert heard[0].filename == __file__
+
+
+@pytest.mark.slow
+def test_too_many_batches_with_replacement_are_sampled():
+    problem, scheme = rs.gaussian(220, 60, noise=0.5, seed=1), rs.WithReplacement(batches=110)
+    exact = rs.descend(problem, scheme, 0.005).expected_risk(2)
+    drawn = rs.descend(problem, scheme, 0.005, budget=1e7).expected_risk(2)
+    assert exact.error == 0 < drawn.error
+    assert abs(drawn.total - exact.total) <= 4 / 3 * drawn.error
+    assert drawn.mean == pytest.approx(float(exact.mean), rel=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("scheme", [rs.ShuffleOnce(batches=3), rs.SampleReshuffling(batches=3)], ids=repr)
+def test_tiny_steps_with_momentum_end_without_warnings(scheme, seed):
+    problem = rs.gaussian(12, 3, noise=0.5, seed=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run = rs.descend(problem, scheme, step=1e-13, momentum=0.5)
+        assert np.isfinite(run.risk(math.inf).total) == run.stability().converges
+        slow, fast = (rs.descend(problem, scheme, step, momentum=0.5) for step in (1e-10, 1e-7))
+        assert slow.risk(math.inf).total == pytest.approx(float(fast.risk(math.inf).total), rel=1e-6)
+
+
+def test_rtol_is_of_the_root_mean_square_over_the_modes():
+    """Eight groups of maps without anything off the diagonal; the last two modes fade at once, as buffers do."""
+    deviations = np.random.default_rng(0).standard_normal((8, 4)) * [0.1, 0.001, 0.2, 0.2]
+    deviations -= deviations.mean(axis=0)
+    decay_rates = np.array([1.5, 0.25, 1.0, 1.0])
+    losses = np.array([np.diag(decay_rates + each) for each in deviations])
+    standard_errors = deviations.std(axis=0, ddof=1) / np.sqrt(8)
+    shares = [0.5 * standard_errors[0] / 1.5, 0.75 * standard_errors[1] / 0.25]
+    assert drawn_rate_error(losses, 2) == pytest.approx(
+        quantile(8) * np.sqrt(np.mean(np.square(shares))), rel=1e-12
+    )
+    assert drawn_rate_error(np.zeros((8, 2, 2)), 2) == 0
+    assert drawn_rate_error(np.full((8, 2, 2), np.inf), 2) == math.inf
+
+
+@for_all("recipe", [{"momentum": 0.5}, {"penalty": 0.1}])
+def test_extreme_steps_are_answered_without_warnings(recipe):
+    """Where the cavity equation has no solution, orders are drawn, and what they grow to is infinite."""
+    problem = rs.gaussian(12, 3, noise=0.5, seed=1)
+    huge = rs.descend(problem, rs.SampleReshuffling(batches=4), step=1e10, **recipe)
+    assert np.isfinite(huge.risk(0).total)
+    assert np.isinf(huge.risk(99).total)

@@ -1,12 +1,14 @@
-"""One run for every scheme and recipe: what it is, how it is computed, and what it refuses."""
+"""One run: what it is, its risk, its excess loss, gradient flow, other steps, and what it refuses."""
 
 import math
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 import reshuffle as rs
 from tests.looped import for_all
+from tests.problems import case, close
 
 PROBLEM, MANY = rs.gaussian(12, 5, noise=0.5, seed=2), rs.gaussian(60, 5, noise=0.5, seed=2)
 
@@ -83,3 +85,150 @@ def asked(scheme=None, *, batches=3, step=0.1, **recipe):
 def test_what_is_refused(ask, message):
     with pytest.raises((ValueError, TypeError, rs.UnsupportedError), match=message):
         ask()
+
+
+def test_ten_thousand_epochs_at_once_equal_one_at_a_time():
+    run = case(30, 20, 3).run("reshuffling")
+    epochs = np.arange(10_000)
+    together = run.risk(epochs)
+    for epoch in (0, 1, 4095, 9999):
+        alone = run.risk(epoch)
+        for part in ("frozen", "bias", "cross", "variance", "total"):
+            assert getattr(together, part)[epoch] == pytest.approx(float(getattr(alone, part)), rel=1e-13)
+
+
+def test_amplitudes_beyond_the_range_of_squares_are_harmless_where_nothing_has_happened_yet():
+    problem = rs.gaussian(30, 5, noise=3.0, seed=0)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=3), 1e10)
+    np.testing.assert_array_equal(run.risk([0, 20]).total, [run.risk(0).total, np.inf])
+    assert run.risk(0).total == pytest.approx(1.0)
+    assert run.best_epoch().epoch == 0
+    far = rs.LeastSquares(np.eye(2), [1e95, 0], beta_star=[1e95, 0], noise=1.0)
+    expected = rs.descend(
+        rs.LeastSquares(np.eye(2), [0, 0], beta_star=[0, 0], noise=1.0), rs.FullBatch(), 0.5
+    )
+    assert rs.descend(far, rs.FullBatch(), 0.5).risk(np.inf).total == expected.risk(np.inf).total
+
+
+def test_answers_carry_the_shape_of_the_question():
+    run = case(8, 5, 2).run("reshuffling")
+    grid = np.array([[0, 1, 2], [3, 10, math.inf]])
+    assert run.iterate(grid).shape == (2, 3, 5)
+    assert run.training_loss(grid).shape == (2, 3)
+    assert run.risk(grid).total.shape == (2, 3)
+    assert run.risk(7).total.shape == ()
+    assert run.risk([]).total.shape == (0,)
+    assert repr(run.risk([])) == "Risk(shape=(0,))"
+    assert repr(run.risk([1, 2])).startswith("Risk(shape=(2,), total from ")
+    for row, column in np.ndindex(grid.shape):
+        close(run.iterate(grid)[row, column], run.iterate(grid[row, column]))
+        assert run.risk(grid).variance[row, column] == pytest.approx(run.risk(grid[row, column]).variance)
+
+
+@pytest.mark.parametrize(("n", "p"), [(9, 5), (5, 9)])
+def test_the_flow_is_the_matrix_exponential(n, p):
+    tiny = case(n, p, 1)
+    X, y, beta_star = tiny.problem.X, tiny.problem.y, tiny.problem.beta_star
+    W = X.T @ X / n
+    flow = rs.gradient_flow(tiny.problem, start=tiny.start)
+    for time in (0.0, 0.3, 7.0):
+        decay = scipy.linalg.expm(-time * W)
+        noise_map = (np.eye(p) - decay) @ np.linalg.pinv(W) @ X.T / n
+        close(flow.iterate(time), decay @ tiny.start + noise_map @ y)
+        bias = decay @ (tiny.start - beta_star)
+        expected = bias @ tiny.covariance @ bias + 0.25 * np.trace(noise_map.T @ tiny.covariance @ noise_map)
+        assert float(flow.risk(time).total) == pytest.approx(expected, rel=1e-10)
+
+
+def test_the_flow_ends_where_full_batch_descent_ends():
+    tiny = case(9, 12, 1, step=0.01)
+    flow = rs.gradient_flow(tiny.problem, start=tiny.start)
+    close(flow.limit().parameters, tiny.run("full").limit().parameters)
+    assert flow.limit().converges
+    close(flow.iterate(1e200), flow.iterate(math.inf))
+
+
+def test_negative_times_are_refused():
+    flow = rs.gradient_flow(case(5, 3, 1).problem)
+    with pytest.raises(ValueError, match=r"times must be numbers >= 0 or math.inf, but one is -1.0"):
+        flow.iterate([-1.0])
+
+
+EPOCHS = np.array([[0.0, 1.0], [7.0, math.inf]])
+TALL = rs.LeastSquares(*(lambda p: (p.X, p.y))(rs.gaussian(20, 4, noise=1.0, seed=1)))
+WIDE = rs.LeastSquares(*(lambda p: (p.X, p.y))(rs.gaussian(6, 9, noise=1.0, seed=2)))
+
+
+def loss(problem, parameters):
+    return np.square(parameters @ problem.X.T - problem.y).sum(axis=-1) / (2 * problem.n)
+
+
+@for_all("problem", [TALL, WIDE])
+@for_all("momentum", [0.0, 0.4])
+def test_of_the_mean_it_is_the_difference_of_two_losses(problem, momentum):
+    start = np.linspace(-1, 1, problem.p)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=2), 0.05, start=start, momentum=momentum)
+    least = loss(problem, np.linalg.lstsq(problem.X, problem.y, rcond=None)[0])
+    plain = loss(problem, run.iterate(EPOCHS)) - least
+    np.testing.assert_allclose(run.excess_training_loss(EPOCHS), plain, rtol=1e-10, atol=1e-13)
+    assert run.excess_training_loss(3).shape == ()
+
+
+def test_next_to_the_optimum_no_digits_are_lost():
+    """A difference of losses of size one cannot tell 1e-25 from nothing."""
+    run = rs.descend(TALL, rs.FullBatch(), 0.5)
+    when = np.array([60.0, 70.0])
+    excess = run.excess_training_loss(when)
+    assert (excess > 0).all()
+    slowest = run.stability().rate ** 2
+    assert excess[0] < 1e-9
+    assert excess[1] / excess[0] == pytest.approx(slowest**10, rel=0.1)
+
+
+def test_of_a_run_against_simulated_ones():
+    """With least squares for the truth and X'X / (2n) for Sigma, the risk of a trained run is its excess loss."""
+    scheme, when = rs.SampleReshuffling(batch_size=5), [1, 8]
+    best = np.linalg.lstsq(TALL.X, TALL.y, rcond=None)[0]
+    declared = rs.LeastSquares(TALL.X, TALL.y, best, TALL.X.T @ TALL.X / (2 * TALL.n), noise=0.0)
+    simulated = rs.simulate(declared, scheme, 0.4, epochs=when, runs=4000, seed=5).expected_risk
+    # Spreads to one per cent.
+    run = rs.descend(TALL, scheme, 0.4, rtol=1e-3)
+    found = run.excess_training_loss(when, of_run=True)
+    assert (np.abs(found - simulated.mean) < 4 * simulated.standard_error).all()
+    assert (found > run.excess_training_loss(when) + 5 * simulated.standard_error).all()
+
+
+def test_what_diverges_is_infinite():
+    run = rs.descend(TALL, rs.RandomReshuffling(batches=2), 60.0)
+    assert np.isinf(run.excess_training_loss(math.inf))
+    assert np.isinf(run.excess_training_loss([5, math.inf], of_run=True)[1])
+
+
+A, B, C = rs.RandomReshuffling(batches=2), rs.Cyclic(batches=3), rs.FullBatch()
+
+
+@pytest.mark.parametrize(
+    ("stages", "epochs"), [([(2, A), (2, B), (None, C)], [0, 3, 5, math.inf]), ([(1, A), (3, C)], [0, 2, 4])]
+)
+def test_a_constant_step_reaches_stages_that_a_schedule_did_not(stages, epochs):
+    problem, scheme = rs.gaussian(12, 4, noise=0.5, seed=3), rs.Stages(stages)
+    moved = rs.descend(problem, scheme, step=[0.1, 0.1]).with_step(0.07)
+    fresh = rs.descend(problem, scheme, step=0.07)
+    np.testing.assert_array_equal(moved.risk(epochs).total, fresh.risk(epochs).total)
+    np.testing.assert_array_equal(moved.iterate(epochs), fresh.iterate(epochs))
+    finite = [epoch for epoch in epochs if math.isfinite(epoch)]
+    np.testing.assert_array_equal(moved.expected_risk(finite).total, fresh.expected_risk(finite).total)
+
+
+@for_all("recipe", [{}, {"momentum": 0.5}, {"penalty": 0.1}, {"penalty": 0.1, "unpenalized": [0]}])
+@for_all("scheme", [A, B, rs.SampleReshuffling(batches=2), rs.ShuffleOnce(batches=3)])
+def test_all_answers_are_those_of_a_run_made_for_it(scheme, recipe):
+    problem = rs.gaussian(12, 4, noise=0.5, seed=3)
+    run = rs.descend(problem, scheme, step=3.0, **recipe)
+    # What is found out about a run that grows must not be said of one that does not.
+    _ = run.risk([1, 5]), run.converges
+    moved, fresh = run.with_step(0.05), rs.descend(problem, scheme, step=0.05, **recipe)
+    assert moved.converges is fresh.converges is True
+    np.testing.assert_allclose(moved.risk([1, 20]).total, fresh.risk([1, 20]).total, rtol=1e-13)
+    np.testing.assert_allclose(moved.iterate(7), fresh.iterate(7), rtol=0, atol=1e-13)
+    assert moved.method == fresh.method

@@ -1,11 +1,16 @@
-"""Leave-one-out along the whole path against following every order with every row left out in turn."""
+"""Leave-one-out along the whole path, in memory and from disk, against following every order without every row."""
 
 import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import reshuffle as rs
+from reshuffle._linalg import power_and_sum
+from reshuffle.problem import sources
+from reshuffle.validation.contour import around
 from tests.looped import for_all, pairwise
 from tests.oracles.every_order import epochs_of_shuffled_samples, in_order
 from tests.problems import close
@@ -237,3 +242,117 @@ def test_in_the_limit_it_is_that_of_least_squares():
     fit = data.X @ np.linalg.lstsq(data.X, data.y, rcond=None)[0]
     np.testing.assert_allclose(found.residuals, (data.y - fit) / (1 - data.leverages), rtol=1e-9)
     assert not found.saturated.any()
+
+
+WHEN = [1, 4, 30]
+
+
+def both(folder, monkeypatch, *, n=400, outputs=None, weighted=False):
+    """The same data on disk and in memory, with a few rows that are far larger."""
+    monkeypatch.setattr(sources, "IN_MEMORY", 0.0)
+    monkeypatch.setattr(sources, "CHUNK", 250)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 3)) * [1.0, 1.5, 2.0]
+    X[::90] *= 4
+    y = X @ rng.standard_normal((3, outputs or 1)) + rng.standard_normal((n, outputs or 1))
+    y = y if outputs else y[:, 0]
+    weights = rng.uniform(0.5, 2.0, n) if weighted else None
+    np.save(folder / "X.npy", X)
+    return [rs.LeastSquares(rows, y, sample_weight=weights) for rows in (folder / "X.npy", X)]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "recipe", "passes"),
+    [
+        (rs.FullBatch(), {}, 2),
+        (rs.FullBatch(), {"momentum": 0.5, "penalty": 0.1}, 2),
+        (rs.SampleWithReplacement(batch_size=20), {}, 2),
+        (rs.RandomReshuffling(batches=3), {}, 2),
+        (rs.RandomReshuffling(batch_size=150, drop_last=True), {"momentum": 0.5}, 2),
+        (rs.Cyclic(batches=4), {}, 2),
+    ],
+)
+@pytest.mark.parametrize(("outputs", "weighted"), [(None, True), (2, False)])
+def test_exact_answers_are_those_in_memory(tmp_path, monkeypatch, scheme, recipe, passes, outputs, weighted):
+    streamed, in_memory = both(tmp_path, monkeypatch, outputs=outputs, weighted=weighted)
+    found, expected = (
+        rs.descend(problem, scheme, 0.02, **recipe).leave_one_out(WHEN) for problem in (streamed, in_memory)
+    )
+    assert found.method == expected.method == "exact"
+    for name in ("mean_square", "standard_error", "residuals"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-7)
+    assert streamed.stream.passes == passes
+    some = rs.descend(streamed, scheme, 0.02, **recipe).leave_one_out(WHEN, rows=[250, 3])
+    np.testing.assert_allclose(some.residuals, expected.residuals[:, [250, 3]], rtol=1e-7)
+
+
+@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.6}, {"penalty": 0.1}])
+@pytest.mark.parametrize("outputs", [None, 2])
+def test_shuffled_samples_are_within_the_error(tmp_path, monkeypatch, recipe, outputs):
+    streamed, in_memory = both(tmp_path, monkeypatch, outputs=outputs)
+    scheme, step = rs.SampleReshuffling(batch_size=40), 0.01 * (1 - recipe.get("momentum", 0.0))
+    found, expected = (
+        rs.descend(problem, scheme, step, rtol=0.5, **recipe).leave_one_out(WHEN)
+        for problem in (streamed, in_memory)
+    )
+    assert (found.method, found.error_kind) == ("cavity", "estimate")
+    off = np.abs(found.mean_square - expected.mean_square)
+    assert (off <= found.error + expected.error).all()
+    assert (found.error < found.standard_error).all()
+    assert (off > 0).all()
+    # The Gram matrix, the weights of the error, and the rows.
+    assert streamed.stream.passes == 3
+    np.testing.assert_allclose(found.residuals, expected.residuals, atol=0.05)
+
+
+def test_what_takes_runs_without_a_row_is_refused(tmp_path, monkeypatch):
+    streamed, _ = both(tmp_path, monkeypatch)
+    run = rs.descend(streamed, rs.RandomReshuffling(batches=3), 0.02, average=rs.EMA(0.9))
+    with pytest.raises(rs.UnsupportedError, match="needs the rows one by one"):
+        run.leave_one_out(3)
+
+
+@given(
+    highest=st.floats(1e-3, 1.9999),
+    share=st.floats(0.0, 1.0),
+    last=st.integers(1, 10**6),
+)
+def test_paces_between_zero_and_two(highest, share, last):
+    decay_rate, counts = share * highest, np.unique([1.0, math.ceil(math.sqrt(last)), last])
+    curve = around(0.0, highest, float(last))
+    found = 2 * (curve.powers(counts) / (decay_rate - curve.nodes)).sum(axis=1).real
+    _, want = power_and_sum(np.array([decay_rate]), counts)
+    np.testing.assert_allclose(found, want[:, 0], rtol=1e-9, atol=1e-12 * last)
+
+
+@for_all("beside", [0.3 + 0.01j, 1.0 + 0.7j, 0.05 + 0.05j, 1.9 + 0.05j])
+def test_complex_paces_beside_the_slit(beside):
+    curve = around(0.0, 1.5, 500.0, np.array([beside, beside.conjugate()]))
+    counts = np.array([1.0, 20.0, 500.0])
+    for decay_rate in (0.0, 0.4, 1.5):
+        _, want = power_and_sum(np.array([decay_rate]), counts)
+        found = 2 * (curve.powers(counts) / (decay_rate - curve.nodes)).sum(axis=1).real
+        np.testing.assert_allclose(found, want[:, 0], rtol=1e-10)
+    pair = (curve.powers(counts) * (1 / (beside - curve.nodes) + 1 / (beside.conjugate() - curve.nodes))).sum(
+        axis=1
+    )
+    np.testing.assert_allclose(2 * pair.real, 2 * ((1 - (1 - beside) ** counts) / beside).real, rtol=1e-9)
+
+
+def test_paces_on_the_way_to_divergence_are_refused():
+    with pytest.raises(ArithmeticError, match="diverge"):
+        around(0.0, 1.5, 1000.0, np.array([1 + 0.9999j]))
+
+
+@for_all("nesterov", [False, True])
+@for_all("step", [3e-8, 1e-4])
+def test_limits_with_momentum_are_as_exact_at_tiny_steps(step, nesterov):
+    """Consistent rows end at the shortest solution, whatever the step."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_normal((8, 12)), rng.standard_normal(8)
+        scheme = rs.RandomReshuffling(batches=4)
+        found = rs.descend(rs.LeastSquares(X, y), scheme, step, momentum=0.5, nesterov=nesterov)
+        without = [np.linalg.pinv(np.delete(X, i, 0)) @ np.delete(y, i) for i in range(8)]
+        want = np.square(y - np.einsum("ij,ij->i", X, without)).mean()
+        assert float(found.leave_one_out(math.inf).mean_square) == pytest.approx(want, rel=1e-10)

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,8 @@ import scipy.integrate
 
 import reshuffle as rs
 from reshuffle import asymptotics, free
-from reshuffle.asymptotics import BatchLaw, LearningCurve, learning_curve
+from reshuffle.asymptotics import BatchLaw, LearningCurve, batch_spectrum, learning_curve
+from reshuffle.free import ConvergenceError
 from tests.asymptotics.oracles import expression, finite_risk
 from tests.looped import for_all
 
@@ -213,3 +215,119 @@ def test_a_hard_edge_is_integrated_for_any_number_of_epochs():
 
 def test_without_noise_it_is_best_never_to_stop():
     assert learning_curve(0.5, 0.2, 2, noise=0.0).best_epoch().epoch == math.inf
+
+
+# The package has a function of this name.
+MODULE = sys.modules["reshuffle.asymptotics.learning_curve"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("aspect", "alpha"), [(0.5, 0.5), (0.25, 2.0), (1.5, 0.5)])
+def test_the_expansion_is_within_its_error_of_the_equations(aspect, alpha, monkeypatch):
+    """From few batches to twelve, where both are cheap."""
+    monkeypatch.setattr(MODULE, "_EXPANDED", (3, 4, 6, 8))
+    epochs = [1, 5, 100]
+    exact = learning_curve(aspect, alpha, 12, noise=0.5).risk(epochs)
+    monkeypatch.setattr(MODULE, "MOST_BATCHES", 11)
+    expanded = learning_curve(aspect, alpha, 12, noise=0.5).risk(epochs)
+    assert exact.error_kind == "exact"
+    assert expanded.error_kind == "estimate"
+    assert (np.abs(expanded.total - exact.total) <= expanded.error).all()
+    assert (expanded.error < (0.1 if alpha == 2 else 1e-3) * exact.total).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("alpha", "accuracy"), [(2.6, 0.01), (3.2, 0.05), (5.5, 0.5)])
+def test_what_diverges_with_fewer_batches_is_left_out_of_the_expansion(alpha, accuracy, monkeypatch):
+    """Three batches converge up to alpha = 2.03, four up to 2.85, six up to 4.83, twelve up to 10.2."""
+    monkeypatch.setattr(MODULE, "_EXPANDED", (3, 4, 6, 8, 10))
+    exact = learning_curve(0.5, alpha, 12, noise=0.5).risk([1, 5, 100])
+    monkeypatch.setattr(MODULE, "MOST_BATCHES", 11)
+    expanded = learning_curve(0.5, alpha, 12, noise=0.5).risk([1, 5, 100])
+    assert (np.abs(expanded.total - exact.total) <= expanded.error).all()
+    assert (expanded.error < accuracy * exact.total).all()
+
+
+def test_an_expansion_that_does_not_tell_convergence_from_divergence_says_so(monkeypatch):
+    monkeypatch.setattr(MODULE, "_EXPANDED", (3, 4, 6))
+    monkeypatch.setattr(MODULE, "MOST_BATCHES", 8)
+    with pytest.raises(ConvergenceError, match=r"does not tell whether .* at most 8 batches"):
+        _ = learning_curve(0.5, 7.0, 12).converges
+
+
+@pytest.mark.slow
+def test_a_thousand_batches_are_answered_with_an_error():
+    curve = learning_curve(0.5, 0.5, 1000, noise=0.5)
+    risk = curve.risk(10)
+    assert risk.error_kind == "estimate"
+    assert 0 < risk.error < 1e-6
+    assert curve.converges
+    # Batches of one row each: every row meets all others in random order.
+    problem = rs.gaussian(400, 200, noise=0.5, seed=0)
+    run = rs.descend(problem, rs.SampleReshuffling(batch_size=1), step=0.5 / 400)
+    assert run.risk(10).variance == pytest.approx(float(risk.variance), rel=0.03)
+
+
+SCALES = np.array([0.5, 1.0, 2.0])
+SHARES = np.array([0.5, 0.3, 0.2])
+LAW = free.Discrete(SCALES, SHARES)
+
+
+def finite_problem(n, p, batches, covariance, seed):
+    """A problem whose batches have the same number of rows of each scale."""
+    scales = np.tile(np.repeat(SCALES, np.round(SHARES * n / batches).astype(int)), batches)
+    drawn = rs.gaussian(n, p, covariance=covariance, noise=0.5, seed=seed)
+    X = scales[:, np.newaxis] * drawn.X
+    y = X @ drawn.beta_star + 0.5 * np.random.default_rng(seed).standard_normal(n)
+    return rs.LeastSquares(X, y, beta_star=drawn.beta_star, covariance=covariance, noise=0.5)
+
+
+def test_the_spectrum_of_one_batch_has_the_published_edges_of_a_compound_free_poisson_law():
+    # Of X X'/p, ten times as many columns as rows, with squared scales 2 and 5.5.
+    law = batch_spectrum(10.0, 0.1, 1, row_scales=free.Discrete(np.sqrt([2.0, 5.5]), [0.75, 0.25]))
+    edges = 1.0055181597, 3.1256892314, 4.1627237799, 7.5953545433
+    assert np.ravel(law.support) == pytest.approx(edges, abs=1e-10)
+    assert law.atoms == ((0.0, pytest.approx(0.9)),)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("aspect", "alpha", "batches", "eigenvalues"),
+    [(0.5, 0.3, 2, (1.0,)), (1.5, 0.2, 3, (1.0,)), (0.5, 0.1, 4, (1.0, 4.0)), (1.5, 0.05, 1, (1.0, 4.0))],
+)
+def test_curves_are_those_of_finite_problems(aspect, alpha, batches, eigenvalues):
+    n = 480
+    p = round(aspect * n)
+    covariance, epochs = np.repeat(eigenvalues, p // len(eigenvalues)), [1, 5, 20, 100]
+    found = learning_curve(aspect, alpha, batches, covariance=eigenvalues, row_scales=LAW).risk(epochs)
+    drawn = [
+        finite_risk(finite_problem(n, p, batches, covariance, seed), batches, alpha, epochs)
+        for seed in range(4)
+    ]
+    bias, variance = np.mean(drawn, axis=0)
+    total = float(np.mean(eigenvalues))
+    assert found.bias == pytest.approx(bias, abs=0.005 * total)
+    assert found.variance == pytest.approx(variance, rel=0.02)
+
+
+@pytest.mark.parametrize("aspect", [0.5, 1.5])
+def test_the_critical_alpha_is_where_the_end_of_the_spectrum_is_two(aspect):
+    alpha = asymptotics.critical_alpha(aspect, 3, row_scales=LAW)
+    assert BatchLaw(aspect, alpha, 3, row_scales=LAW).ends[1] == pytest.approx(2.0, abs=1e-9)
+    # Below that of rows that have the same mean square.
+    assert alpha < asymptotics.critical_alpha(aspect, 3, covariance=float(SHARES @ SCALES**2))
+
+
+def test_rows_of_one_scale_are_those_of_a_larger_covariance():
+    epochs = [1, 10, 100, math.inf]
+    scaled = learning_curve(0.5, 0.1, 3, row_scales=2.0).risk(epochs)
+    larger = learning_curve(0.5, 0.1, 3, covariance=4.0).risk(epochs)
+    assert scaled.variance == pytest.approx(larger.variance / 4, rel=1e-10)
+    assert scaled.bias == pytest.approx(larger.bias / 4, rel=1e-10)
+
+
+def test_the_minimum_norm_solution_weighs_rows_by_their_inverse_squares():
+    curve = learning_curve(3.0, 0.1, 3, row_scales=LAW)
+    expected = float(SHARES @ SCALES**-2.0) / (3.0 - 1)
+    assert curve.limit().variance == pytest.approx(expected, rel=1e-12)
+    assert curve.risk(1e5).variance == pytest.approx(expected, rel=1e-9)

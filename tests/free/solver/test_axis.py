@@ -1,8 +1,10 @@
 """Points on the real axis that start from their neighbours, and series for many of them."""
 
 import numpy as np
+import pytest
 
 from reshuffle import free
+from reshuffle.free.support import support
 from tests.free import oracles
 
 EDGES = (0.09987126, 0.72195051)
@@ -32,3 +34,44 @@ def test_many_points_keep_their_flags_beside_an_atom_and_a_singularity():
     inside = (t > -0.25) & (t < 2.0) & answer.converged
     exact = oracles.half_projections_density(t[inside])
     assert (np.abs(answer.value[inside] - exact) <= answer.error[inside] + 1e-9 * exact).all()
+
+
+def critical_values(places, weights, variance):
+    """Return the edges of a semicircle plus a discrete law: critical values of ``w + v sum_k p_k/(w - a_k)``."""
+    whole = np.polynomial.Polynomial([1.0])
+    for a in places:
+        whole *= np.polynomial.Polynomial([-a, 1.0]) ** 2
+    rest = sum(
+        p * (whole // np.polynomial.Polynomial([-a, 1.0]) ** 2) for a, p in zip(places, weights, strict=True)
+    )
+    roots = (whole - variance * rest).roots()
+    real = roots[np.abs(roots.imag) < 1e-9].real
+    for _ in range(3):
+        slope = 1 - variance * sum(p / (real - a) ** 2 for a, p in zip(places, weights, strict=True))
+        bend = 2 * variance * sum(p / (real - a) ** 3 for a, p in zip(places, weights, strict=True))
+        real = real - slope / bend
+    return np.sort(real + variance * sum(p / (real - a) for a, p in zip(places, weights, strict=True)))
+
+
+@pytest.mark.parametrize("variance", [0.03, 0.2499])
+def test_ends_are_critical_values_to_rounding(variance):
+    """The second has a gap of a few thousandths between its first two bands."""
+    places, weights = [-1.0, 0.0, 2.0], [0.25, 0.25, 0.5]
+    x, y = free.variables(free.Semicircle(variance), free.Discrete(places, weights))
+    found = np.ravel(free.spectrum(x + y).support)
+    np.testing.assert_allclose(found, critical_values(places, weights, variance), atol=4e-15 * 3)
+
+
+def test_a_hard_end_at_zero_beside_a_narrow_gap():
+    """From afar a steeper power, close by an inverse root; nothing is known within 1e-10 of it."""
+
+    def density(t):
+        with np.errstate(all="ignore"):
+            left = 0.1 * np.sqrt(np.maximum(2 + t, 0)) * (-t) ** -0.5 / (1e-5 - t) ** 0.3
+            right = 0.3 * np.sqrt(np.maximum(t - 1e-3, 0) * np.maximum(3 - t, 0))
+        values = np.where(t < 0, left, np.where((t > 1e-3) & (t < 3), right, 0.0))
+        return np.where(np.abs(t) < 1e-10, np.nan, values)
+
+    found = support(density, np.linspace(-1.9, 2.9, 60), 300).intervals
+    np.testing.assert_allclose(np.ravel(found), [-2.0, 0.0, 1e-3, 3.0], atol=1e-10)
+    assert found[0][1] == 0.0

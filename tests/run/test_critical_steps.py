@@ -1,0 +1,442 @@
+"""Critical steps: searched, of shuffled samples, by norms and in closed form; against exact ones and real runs."""
+
+import math
+import pickle
+from itertools import product
+from math import prod
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.linalg
+from numpy.polynomial import Polynomial
+
+import reshuffle as rs
+from reshuffle.problem import row_space
+from reshuffle.run import critical_polynomials, critical_steps
+from reshuffle.run.critical_steps import (
+    STABLE,
+    UNSTABLE,
+    CriticalStep,
+    Rate,
+    first_crossing,
+    largest_eigenvalue,
+)
+from tests.looped import for_all, pairwise
+
+
+@pytest.fixture
+def searched(monkeypatch):
+    """Every threshold is searched, whatever is known better."""
+    monkeypatch.setattr(critical_steps, "_is_drawn", lambda *rest, **options: True)
+    monkeypatch.setattr(critical_polynomials, "exact_step", lambda *rest: None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("recipe", "mean_square"),
+    [
+        *product([{}, {"momentum": 0.5}, {"penalty": 0.2}], [False, True]),
+        ({"momentum": 0.4, "nesterov": True, "penalty": 0.1}, False),
+    ],
+    ids=repr,
+)
+def test_a_searched_step_covers_the_exact_one(request, recipe, mean_square):
+    problem, scheme = rs.gaussian(12, 3, seed=1), rs.RandomReshuffling(batches=4)
+    exact = rs.critical_step(problem, scheme, mean_square=mean_square, **recipe)
+    assert (exact.error, exact.error_kind) == (0.0, "exact")
+    request.getfixturevalue("searched")
+    found = rs.critical_step(problem, scheme, mean_square=mean_square, **recipe)
+    assert found.error_kind != "exact"
+    assert abs(found - exact) <= found.error
+    # With no more batches than blocks every draw of the mean is exact: only the search is left to be off.
+    assert found.error < (0.25 if mean_square else 2e-3) * exact
+
+
+@pytest.mark.slow
+def test_shuffled_samples_have_thresholds_of_both_kinds():
+    problem, scheme = rs.gaussian(30, 2, seed=0), rs.SampleReshuffling(batch_size=5)
+    mean = rs.critical_step(problem, scheme, mean_square=False)
+    square = rs.critical_step(problem, scheme, mean_square=True)
+    assert 0 < square <= mean + mean.error
+    assert isinstance(square, float)
+    assert float(square) * 2 == 2 * square
+    below, above = square - 2 * square.error, square + 2 * square.error
+    for step, grows in ((below, False), (above, True)):
+        epochs = np.array([0, 60])
+        real = rs.simulate(
+            rs.LeastSquares(problem.X, np.zeros(30), beta_star=np.zeros(2), noise=0.0), scheme, step=step,
+            epochs=epochs, runs=400, start=np.ones(2), seed=1, progress=False,
+        )  # fmt: skip
+        assert (real.expected_risk.mean[-1] > real.expected_risk.mean[0]) == grows
+
+
+@pytest.mark.slow
+def test_a_mean_that_outlasts_its_runs_advises_the_mean_square():
+    """At the critical step of the mean, real runs grow: the advice says so, and survives a pickle."""
+    problem, scheme = rs.gaussian(60, 3, seed=2), rs.SampleReshuffling(batches=20)
+    mean = rs.critical_step(problem, scheme, mean_square=False)
+    assert "mean_square=True" in mean.advice
+    assert mean.advice in repr(mean)
+    assert pickle.loads(pickle.dumps(mean)).advice == mean.advice
+    square = rs.critical_step(problem, scheme, mean_square=True)
+    assert square + square.error < mean
+    assert not square.advice
+    at_rest = rs.LeastSquares(problem.X, np.zeros(60), beta_star=np.zeros(3), noise=0.0)
+    real = rs.simulate(at_rest, scheme, step=float(mean), epochs=[0, 9], runs=40, start=np.ones(3), seed=1)
+    assert real.expected_risk.mean[1] > 100 * real.expected_risk.mean[0]
+
+
+@pytest.mark.slow
+def test_screening_with_few_orders_changes_no_answer(monkeypatch):
+    """One pair of orders in each group has a gain of 0.25 at a step where four have one of 6.7."""
+    problem, scheme = rs.gaussian(60, 3, seed=0), rs.SampleReshuffling(batches=20)
+    screened = rs.critical_step(problem, scheme, mean_square=True)
+    monkeypatch.setattr(critical_steps, "_TINY", 0.0)
+    monkeypatch.setattr(critical_steps, "_FAR_BELOW", 0.0)
+    whole = rs.critical_step(problem, scheme, mean_square=True)
+    assert abs(screened - whole) <= 1e-3 * whole
+    assert screened.error == pytest.approx(whole.error, rel=0.05)
+
+
+@pytest.mark.slow
+def test_many_fixed_batches_have_a_threshold():
+    """In batches of a row along each of two axes, visits commute: every order has the product of all of them."""
+    squares = np.random.default_rng(0).exponential(1, (25, 2))
+    X = np.zeros((50, 2))
+    X[0::2, 0], X[1::2, 1] = np.sqrt(2 * squares).T
+    turn = np.array([[0.6, 0.8], [-0.8, 0.6]])
+    problem = rs.LeastSquares(X @ turn, np.zeros(50))
+    found = rs.critical_step(problem, rs.RandomReshuffling(batches=25), mean_square=False)
+    assert 0 < found.error < 0.01 * found
+    before, after = (
+        np.abs(np.prod(1 - step * squares, axis=0)).max()
+        for step in (found - found.error, found + found.error)
+    )
+    assert before < 1 < after
+    assert all(
+        np.abs(np.prod(1 - step * squares, axis=0)).max() < 1 for step in np.linspace(0.01, 0.999, 99) * found
+    )
+    assert (
+        rs.critical_step(problem, rs.RandomReshuffling(batches=25), mean_square=True) <= found + found.error
+    )
+
+
+@pytest.mark.slow
+def test_a_mean_that_draws_leave_open_has_an_error_that_says_so():
+    """In 240,000 orders the rate at 1.45 is 0.02 +- 0.04, and not until 1.6 might it be one."""
+    problem = rs.gaussian(50, 2, seed=0)
+    found = rs.critical_step(problem, rs.RandomReshuffling(batches=25), mean_square=False)
+    assert found + found.error > 1.6
+    square = rs.critical_step(problem, rs.RandomReshuffling(batches=25), mean_square=True)
+    assert square <= found + found.error
+    assert 0 < square.error < 0.5 * square
+
+
+def drawn(value, error):
+    return Rate(value, value - error, value + error, "estimate")
+
+
+def searched_crossing(rate, start):
+    return first_crossing(rate, start, growth=1.1, precision=1e-3)
+
+
+def rate_with_a_window(step):
+    """Above one from 2 to 2.3, and from 5 on; below 0.6 outside of 1.8 to 2.5."""
+    return 1.2 if 2 <= step <= 2.3 or step >= 5 else 0.7 if 1.8 <= step <= 2.5 else 0.3
+
+
+def test_the_first_window_is_found_with_its_error():
+    found = searched_crossing(lambda step: drawn(rate_with_a_window(step), 0.05), 0.1)
+    assert abs(found - 2) <= found.error < 0.01
+
+
+@pytest.mark.parametrize("number", [lambda step: step**8, lambda step: 0.2 * step / (1.2 - step)])
+def test_a_rate_that_is_a_number_is_narrowed_in_few_evaluations(number):
+    tried = []
+
+    def rate(step):
+        tried.append(step)
+        value = number(step)
+        return Rate(value, value, value)
+
+    found = first_crossing(rate, 0.5, precision=1e-9)
+    assert 0 <= 1 - found < 2e-9
+    # Those below lie on the grid from the start to the first step beyond one.
+    assert len(tried) - math.ceil(math.log(2) / math.log(1.02)) <= 7
+
+
+def test_a_step_is_a_number_with_an_error():
+    step = CriticalStep(0.5, 0.1, "estimate")
+    assert repr(step) == "0.50 +- 0.10 (estimate)"
+    assert f"{step:.3f}" == "0.500"
+    assert math.isclose(step / 2, 0.25)
+    again = pickle.loads(pickle.dumps(step))
+    assert (again, again.error, again.error_kind) == (0.5, 0.1, "estimate")
+
+
+def test_a_rate_that_stays_near_one_leaves_everything_open():
+    flat, stable = drawn(1.0, 0.1), drawn(0.5, 0.0)
+    assert searched_crossing(lambda step: flat if step > 1 else stable, 1.0).error == math.inf
+
+
+def test_what_may_be_one_earlier_is_in_the_error():
+    found = searched_crossing(lambda step: drawn(step, 0.1), 0.5)
+    assert found == pytest.approx(1, rel=1e-2)
+    assert 0.1 <= found.error < 0.13
+
+
+def test_a_rate_that_rises_with_its_error_leaves_open_how_far():
+    found = searched_crossing(lambda step: drawn(step**4, step**4), 0.5)
+    assert found == pytest.approx(1, rel=5e-2)
+    assert found.error == pytest.approx(found, rel=5e-2)
+    assert found.error_kind == "estimate"
+
+
+def test_an_exact_rate_is_bisected_from_any_start():
+    found = first_crossing(lambda step: STABLE if step < 0.3 else UNSTABLE, 1.0, precision=1e-9)
+    assert found == pytest.approx(0.3, rel=2e-9)
+    assert (found.error, found.error_kind) == (0.0, "exact")
+    assert first_crossing(lambda step: STABLE, 1.0, 7.0, precision=1e-9) == 7.0
+
+
+def test_no_stable_step_is_an_error():
+    with pytest.raises(ArithmeticError, match=r"no step between .* is stable up to rounding; try a smaller"):
+        first_crossing(lambda step: UNSTABLE, 1.0, precision=1e-9)
+
+
+def test_what_has_no_features_never_diverges():
+    problem = rs.LeastSquares(np.zeros((40, 2)), np.zeros(40))
+    assert rs.critical_step(problem, rs.SampleReshuffling(batches=8), mean_square=False) == math.inf
+
+
+@pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.WithReplacement(batches=4)])
+def test_full_batch_and_replacement_stop_at_two_over_the_norm(scheme):
+    problem = rs.gaussian(40, 30, seed=1)
+    norm = np.linalg.norm(problem.X.T @ problem.X / 40, 2)
+    assert rs.critical_step(problem, scheme, mean_square=False) == pytest.approx(2 / norm, rel=1e-13)
+
+
+def test_an_ill_conditioned_problem_has_the_critical_step_of_its_large_part():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 3)) * [1.0, 1.0, 1e-9]
+    whole = rs.critical_step(
+        rs.LeastSquares(X, np.ones(20)), rs.RandomReshuffling(batches=2), mean_square=False
+    )
+    part = rs.critical_step(
+        rs.LeastSquares(X[:, :2], np.ones(20)), rs.RandomReshuffling(batches=2), mean_square=False
+    )
+    assert whole <= part * (1 + 1e-8)
+    assert (
+        rs.descend(rs.LeastSquares(X, np.ones(20)), rs.RandomReshuffling(batches=2), 0.5 * whole)
+        .stability()
+        .converges
+    )
+
+
+def test_a_mode_that_flips_for_ever_does_not_converge():
+    run = rs.descend(rs.LeastSquares([[1.0]], [1.0]), rs.FullBatch(), step=2.0)
+    assert not run.stability().converges
+    assert run.stability().rate == 1.0
+    np.testing.assert_array_equal(run.iterate([0, 1, 2, 3]).ravel(), [0, 2, 0, 2])
+
+
+@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}], ids=["plain", "momentum"])
+def test_convergence_that_nobody_will_see_comes_with_advice(recipe):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 3)) * [1.0, 1.0, 1e6]
+    run = rs.descend(rs.LeastSquares(X, X[:, 0]), rs.RandomReshuffling(batches=2), 1e-13, **recipe)
+    found = run.stability()
+    assert found.converges
+    assert "epochs; the columns of X differ in size by a factor of 1e+06: scale them" in found.advice
+    assert found.advice in repr(found)
+    scaled = rs.descend(
+        rs.LeastSquares(X / [1.0, 1.0, 1e6], X[:, 0]), rs.RandomReshuffling(batches=2), 0.1, **recipe
+    )
+    assert scaled.stability().advice == ""
+    assert "advice" not in repr(scaled.stability())
+
+
+def test_how_long_a_factor_takes_is_told_where_the_rate_rounds_to_one():
+    run = rs.descend(rs.LeastSquares([[1.0, 0.0], [0.0, 1e9]], [1.0, 1.0]), rs.FullBatch(), 1e-18)
+    assert run.stability().rate == 1.0
+    # The first column: step w = 1e-18 / 2 an epoch.
+    assert "a factor 1/e takes about 2e+18 epochs; the columns of X differ" in run.stability().advice
+
+
+@for_all("excess", [1e-2, 1e-5, 1e-8, -1e-2, -1e-5, -1e-8])
+def test_a_mode_that_all_but_touches_one_is_followed_to_its_first_crossing(excess):
+    """In one dimension visits commute: the rate is a product whose crossings are roots of a polynomial."""
+    rows = np.array([2.0, 1.0, 2.0 + excess, 0.0])
+    found = rs.critical_step(
+        rs.LeastSquares(rows[:, np.newaxis], np.ones(4)), rs.RandomReshuffling(batches=4), mean_square=False
+    )
+    product = prod(Polynomial([1.0, -(row**2)]) for row in rows)
+    crossings = np.concatenate([(product - 1).roots(), (product + 1).roots()])
+    real = crossings[np.abs(crossings.imag) < 1e-12].real
+    assert found == pytest.approx(min(real[real > 1e-6]), rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-30])
+def test_a_mode_that_stands_still_at_one_step_alone(scale):
+    """(1 - 4 step)^2 (1 - step) touches one at 3/4: there, and only there before 1.0888, nothing moves."""
+    problem = rs.LeastSquares(scale * np.array([[2.0], [1.0], [2.0], [0.0]]), np.ones(4))
+    found = rs.critical_step(problem, rs.RandomReshuffling(batches=4), mean_square=False)
+    assert found * scale**2 == pytest.approx(0.75, rel=2e-9)
+
+
+GRID = np.geomspace(0.02, 0.999, 60)
+"""Shares of a critical step at which a run is to be stable."""
+
+
+def mean_in_one_column(squares, batches):
+    """sum_i (-step)^i binom(B, i) e_i(a) / binom(n, i) as a function of the step, with digits to spare."""
+    n = len(squares)
+    with mpmath.workdps(40 + n):
+        sums = [mpmath.mpf(1)] + [mpmath.mpf(0)] * batches
+        for square in squares:
+            for i in range(batches, 0, -1):
+                sums[i] += mpmath.mpf(float(square)) * sums[i - 1]
+        weighted = [
+            (-1) ** i * sums[i] * math.comb(batches, i) / math.comb(n, i) for i in range(batches, -1, -1)
+        ]
+
+    def mean(step):
+        with mpmath.workdps(40 + n):
+            return float(mpmath.polyval(weighted, mpmath.mpf(float(step))))
+
+    return mean
+
+
+def is_first_end(rate, step, rel=1e-8):
+    """Whether a rate is one at a step, and nowhere before."""
+    return abs(rate(step) - 1) < rel * 1e3 and all(rate(share * step) < 1 for share in GRID)
+
+
+def heavy_column(seed):
+    """Squares of a column of 5 to 24 rows, of which a few may dominate, and a batch size."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(5, 25))
+    squares = [
+        rng.standard_normal(n) ** 2, np.abs(rng.standard_t(1.5, n)), 0.02 * rng.uniform(0.5, 1.5, n),
+        0.05 * rng.exponential(1, n),
+    ][seed % 4]  # fmt: skip
+    squares[: (0, 0, 2, 1)[seed % 4]] = rng.uniform(0.5, 10)
+    return squares, int(rng.integers(1, max(2, n // 4)))
+
+
+def column(squares):
+    return rs.LeastSquares(np.sqrt(squares)[:, np.newaxis], np.zeros(len(squares)))
+
+
+def two_that_dominate():
+    squares = np.full(30, 0.02)
+    squares[:2] = 1, 7.4
+    return squares
+
+
+def test_a_window_of_instability_is_not_stepped_over():
+    squares = two_that_dominate()
+    found = rs.critical_step(column(squares), rs.SampleReshuffling(batch_size=1), mean_square=False)
+    assert found == pytest.approx(0.4568, abs=1e-4)
+    assert (found.error, found.error_kind) == (0.0, "exact")
+    assert is_first_end(lambda step: abs(np.prod(1 - step * squares)), found)
+    assert abs(np.prod(1 - 0.6 * squares)) < 1
+
+
+@for_all("first", range(0, 32, 4))
+def test_one_column_is_exact(first):
+    for seed in range(first, first + 4):
+        squares, batch_size = heavy_column(seed)
+        mean = mean_in_one_column(squares, -(-len(squares) // batch_size))
+        found = rs.critical_step(
+            column(squares), rs.SampleReshuffling(batch_size=batch_size), mean_square=False
+        )
+        assert found.error_kind == "exact"
+        assert is_first_end(lambda step, mean=mean: abs(mean(step)), found)
+
+
+def test_many_fixed_batches_of_rank_one_do_the_same_in_every_order():
+    squares = np.random.default_rng(4).exponential(1, 60)
+    found = rs.critical_step(column(squares), rs.RandomReshuffling(batches=30), mean_square=False)
+    pairs = squares.reshape(-1, 2).mean(axis=1)
+    assert is_first_end(lambda step: abs(np.prod(1 - step * pairs)), found)
+    assert rs.critical_step(column(squares), rs.RandomReshuffling(batches=30), mean_square=True) == found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_a_searched_step_of_few_rows_covers(monkeypatch, seed):
+    """Two rows dominate: slow modes, which are known well, hide a fast one that is not."""
+    n, p, m = 11, 3, 2
+    X = np.random.default_rng(seed).standard_normal((n, p)) * np.r_[[3.0] * 2, [0.2] * (n - 2)][:, np.newaxis]
+    problem, scheme = rs.LeastSquares(X, np.zeros(n)), rs.SampleReshuffling(batch_size=m)
+    exact = rs.critical_step(problem, scheme, mean_square=False)
+    assert exact.error_kind == "exact"
+    monkeypatch.setattr(critical_polynomials, "exact_step", lambda *rest: None)
+    found = rs.critical_step(problem, scheme, mean_square=False)
+    assert abs(found - exact) <= found.error
+
+
+RNG = np.random.default_rng(3)
+
+
+def with_singular_values(n, p, values):
+    left, _ = np.linalg.qr(RNG.standard_normal((n, len(values))))
+    right, _ = np.linalg.qr(RNG.standard_normal((p, len(values))))
+    return (left * values) @ right.T
+
+
+MATRICES = {
+    "gaussian": RNG.standard_normal((70, 90)),
+    "tall": RNG.standard_normal((120, 60)),
+    "rank one": np.outer(RNG.standard_normal(70), RNG.standard_normal(90)),
+    "clustered": with_singular_values(80, 90, 1 + 1e-9 * RNG.random(60)),
+    "all equal": with_singular_values(80, 90, np.ones(80)),
+    "two at the top": with_singular_values(90, 80, np.r_[1.0, 1.0, 0.5 * RNG.random(60)]),
+    "ill-conditioned": with_singular_values(80, 90, np.geomspace(1.0, 1e-15, 70)),
+    "one large row": np.vstack([1e8 * np.ones(90), RNG.standard_normal((69, 90))]),
+    "tiny": 1e-140 * RNG.standard_normal((70, 90)),
+    "huge": 1e140 * RNG.standard_normal((70, 90)),
+    "signs that cancel": np.outer(np.tile([1.0, -1.0], 40), np.tile([1.0, -1.0], 45)),
+}
+
+
+@for_all("name, small, equal", pairwise(list(MATRICES), [0, 1000], [True, False]))
+def test_it_is_that_of_the_decomposition(monkeypatch, name, small, equal):
+    monkeypatch.setattr(critical_steps, "_SMALL", small)
+    X = MATRICES[name]
+    weights = np.full(len(X), 0.25) if equal else 0.1 + RNG.random(len(X))
+    scale = row_space.scale_of(X)
+    expected = scipy.linalg.svdvals(np.sqrt(weights)[:, np.newaxis] * X / scale)[0] ** 2
+    assert math.isclose(largest_eigenvalue(X, weights, scale), expected, rel_tol=1e-12)
+
+
+def test_no_decomposition_is_made(monkeypatch):
+    problem = rs.gaussian(500, 450, seed=0)
+
+    def never(*arguments):
+        raise AssertionError("the row space is not needed")
+
+    monkeypatch.setattr(row_space, "reduce", never)
+    norm = np.linalg.norm(problem.X, 2)
+    assert math.isclose(rs.critical_step(problem, rs.FullBatch()), 2 * 500 / norm**2, rel_tol=1e-12)
+
+
+@for_all("small", [0, 1000])
+@for_all("shape", [(1, 1), (1, 50), (50, 1), (60, 50)])
+def test_nothing_is_nothing(monkeypatch, small, shape):
+    monkeypatch.setattr(critical_steps, "_SMALL", min(small, 1000) or (0 if min(shape) > 1 else 1))
+    assert largest_eigenvalue(np.zeros(shape), np.ones(shape[0]), 1.0) == 0.0
+
+
+def test_an_iteration_that_does_not_end_is_replaced(monkeypatch):
+    monkeypatch.setattr(critical_steps, "_SMALL", 0)
+    X, weights = MATRICES["gaussian"], np.ones(70)
+    expected = largest_eigenvalue(X, weights, 1.0)
+
+    def never(*arguments, **options):
+        raise critical_steps.ArpackNoConvergence("none", np.zeros(0), np.zeros((0, 0)))
+
+    monkeypatch.setattr(critical_steps, "eigsh", never)
+    assert math.isclose(largest_eigenvalue(X, weights, 1.0), expected, rel_tol=1e-12)
