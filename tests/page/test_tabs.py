@@ -11,8 +11,8 @@ import pytest
 import reshuffle.page
 from reshuffle import plotting
 from reshuffle.page import own_data
-from reshuffle.page.answers import LINES, message
-from reshuffle.page.tabs import TABS
+from reshuffle.page.answers import message
+from reshuffle.page.tabs import LINES, TABS
 from reshuffle.page.workers import answer
 from tests.looped import for_all
 
@@ -90,7 +90,7 @@ def test_as_many_columns_as_rows_do_not_make_a_step_diverge():
     for stage in (0, 1):
         shown = answer("limit", stage, LIMIT | TABS["limit"].examples["stop early"], None)
         assert re.fullmatch(
-            r"Stop after \d+ epochs, at .* Trained for ever, it grows without bound.", shown.sentence
+            r"Stop after \d+ epochs, at .* In the end it grows without bound.", shown.sentence
         )
         assert not shown.charts[0].y.is_log
         # A hard edge does not hide the rest of the spectrum.

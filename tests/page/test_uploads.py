@@ -6,8 +6,9 @@ import pickle
 import numpy as np
 
 from reshuffle.page import serving, tabs
-from reshuffle.page.answers import LINES, message
+from reshuffle.page.answers import message
 from reshuffle.page.app import safe_name
+from reshuffle.page.tabs import LINES
 from reshuffle.page.workers import answer
 from tests.looped import for_all
 

@@ -9,8 +9,6 @@ from htmltools import Tag, TagList, tags
 from reshuffle.errors import Worded
 from reshuffle.page.tabs import Tab
 
-LINES = "The Python lines that compute this"
-"""Title of the program that every answer has."""
 _WORDS = {"batch_size": "the batch size", "critical_step": "the largest step that converges"}
 """Arguments of the library in the words of the page."""
 
@@ -129,24 +127,35 @@ def refusal(error: Exception | str, **given: Any) -> TabAnswer:
 
 
 def message(answer: TabAnswer, tab: Tab) -> dict[str, Any]:
-    """Return an answer as the browser takes it: texts, charts as numbers, and elements for the rest."""
-    facts = [tags.div(tags.dt(name), tags.dd(value), class_="fact") for name, value in answer.facts.items()]
-    parts = TagList(
-        tags.dl(facts, class_="facts") if facts else None,
-        [tags.p(remark, class_="remark") for remark in answer.remarks],
-        [_table(one) for one in answer.tables],
-        [_program(title, text, tab.name) for title, text in answer.programs.items()],
-    )
-    return {
-        "tab": tab.name,
+    """Return an answer as the browser takes it: texts, charts as numbers, and elements for the rest.
+
+    A refusal has a sentence alone: what was shown before it stays there, in pale colours.
+    """
+    sent = {
         "sentence": answer.sentence,
         "setting": answer.setting,
         "note": answer.note,
         "refused": answer.is_refusal,
         "final": answer.is_final,
+    }
+    if answer.is_refusal:
+        return sent
+    facts = [tags.div(tags.dt(name), tags.dd(value), class_="fact") for name, value in answer.facts.items()]
+    parts = TagList(
+        tags.dl(facts, class_="facts") if facts else None,
+        [tags.p(remark, class_="remark") for remark in answer.remarks],
+        [_table(one) for one in answer.tables],
+    )
+    return sent | {
         "charts": [asdict(chart) for chart in answer.charts],
         "html": str(parts),
+        "programs": {program_key(tab, title): text for title, text in answer.programs.items()},
     }
+
+
+def program_key(tab: Tab, title: str) -> str:
+    """Return the id of the element with a program of a tab."""
+    return f"{tab.name}-program-{tab.programs.index(title)}"
 
 
 def _table(one: TabTable) -> Tag:
@@ -157,14 +166,3 @@ def _table(one: TabTable) -> Tag:
     made = tags.table(tags.caption(tags.span(one.title)), tags.thead(head), tags.tbody(rows))
     # A table that is wider than the screen is moved by the arrow keys, for which it takes the focus.
     return tags.div(made, class_="scroll", tabindex="0", role="region", aria_label=one.title)
-
-
-def _program(title: str, text: str, tab: str) -> Tag:
-    key = f"{tab}-{''.join(sign for sign in title.lower() if sign.isalnum())}"
-    name = {"data_copies": f"{key}-text", "aria_label": f"Copy: {title}"}
-    code = tags.pre(
-        tags.code(text, id=f"{key}-text"), tabindex="0", role="region", aria_label=f"{title}, program"
-    )
-    return tags.details(
-        tags.summary(title), tags.button("Copy", type="button", class_="copy", **name), code, id=key
-    )

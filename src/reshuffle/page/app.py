@@ -14,7 +14,7 @@ from shiny import App, Inputs, Outputs, Session, reactive
 from starlette.requests import Request
 
 from reshuffle import __version__
-from reshuffle.page.answers import TabAnswer, message, refusal
+from reshuffle.page.answers import TabAnswer, message, program_key, refusal
 from reshuffle.page.inputs import LARGEST_FILE, read
 from reshuffle.page.tabs import LIMIT, OWN_DATA, TABS, Tab
 from reshuffle.page.workers import Pool
@@ -58,9 +58,17 @@ def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool)
     """
     newest: Question | None = None
     begun: Question | None = None
-    last_tab = ""
+    has_charts, last_tab = False, ""
+
+    async def send(tab: Tab, **parts: Any) -> None:
+        await session.send_custom_message("answer", {"tab": tab.name, **parts})
 
     async def show(question: Question, answer: TabAnswer, *, is_late: bool = False) -> None:
+        nonlocal has_charts
+        if is_late and answer.is_refusal and has_charts:
+            await send(question.tab, note=f"What you see is a first answer. {answer.sentence}", final=True)
+            return
+        has_charts = bool(answer.charts)
         # Names of columns come with the answer: sent after it, they would undo what is chosen in between.
         offers = {
             key: one.update(
@@ -69,8 +77,7 @@ def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool)
             for key, one in question.tab.keys.items()
             if one.name in answer.offers and question is newest
         }
-        sent = message(answer, question.tab) | {"late": is_late, "offers": offers}
-        await session.send_custom_message("answer", sent)
+        await send(question.tab, **message(answer, question.tab), offers=offers)
 
     def current(tab: Tab) -> tuple[dict[str, Any], list[str]]:
         return read(tab.inputs, {one.name: inputs[key]() for key, one in tab.keys.items()})
@@ -102,7 +109,7 @@ def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool)
         if found is not newest:
             newest = found
             later.cancel()
-            await session.send_custom_message("busy", {"tab": found.tab.name})
+            await send(found.tab, final=False)
         if first.status() != "running" and begun is not found:
             begun = found
             if found.errors:
@@ -142,7 +149,7 @@ def serve_session(inputs: Inputs, session: Session, quick: Pool, thorough: Pool)
         first.cancel()
         later.cancel()
         if newest is not None:
-            await session.send_custom_message("stopped", {"tab": newest.tab.name})
+            await send(newest.tab, note="Stopped. Change an input to ask again.", final=True)
 
     # After the question has been taken up, which the browser may rely on.
     @reactive.effect(priority=-1)
@@ -216,7 +223,7 @@ def page(request: Request) -> TagList:
         _FILES,
         HTML(_HEADER),
         tags.main(
-            tags.p(" ".join(errors), id="alert", role="alert", hidden=None if errors else ""),
+            tags.p(" ".join(errors), id="alert", role="alert"),
             tags.div(
                 [
                     HTML(
@@ -238,8 +245,11 @@ def page(request: Request) -> TagList:
 def _panel(tab: Tab, values: Mapping[str, Any], is_chosen: bool) -> Tag:
     """Return the inputs of a tab and the places of its answer; the charts come first, prose last."""
     examples = [tags.a(name, href=_link(tab, changes)) for name, changes in tab.examples.items()]
+    figures = [HTML(_FIGURE.format(key=f"{tab.name}-{name}")) for name in tab.charts]
+    programs = [HTML(_PROGRAM.format(key=program_key(tab, title), title=title)) for title in tab.programs]
     return tags.section(
-        HTML(_ANSWER.format(question=tab.question)),
+        HTML(_HEAD_OF_ANSWER.format(question=tab.question)),
+        figures[:1],
         tags.form(
             [one.element(f"{tab.name}_{one.name}", values[one.name]) for one in tab.inputs],
             tags.div("Try: ", examples, class_="examples", role="group", aria_label="Examples"),
@@ -253,7 +263,10 @@ def _panel(tab: Tab, values: Mapping[str, Any], is_chosen: bool) -> Tag:
             autocomplete="off",
             data_largest=str(LARGEST_FILE),
         ),
-        HTML(_BELOW.format(lead=tab.lead)),
+        figures[1:2],
+        tags.div(
+            tags.div(class_="rest"), programs, figures[2:], tags.p(tab.lead, class_="lead"), class_="below"
+        ),
         id=f"panel-{tab.name}",
         class_="panel",
         role="tabpanel",
@@ -280,7 +293,7 @@ _HEADER = """\
 <header>
   <h1>reshuffle</h1>
   <p>What mini-batch gradient descent does to least squares: exactly, without training.</p>
-  <button type="button" id="theme" aria-pressed="false">Dark</button>
+  <button type="button" id="theme">Light / dark</button>
 </header>
 <noscript>This page needs JavaScript, all of which comes from your own machine.</noscript>
 """
@@ -288,19 +301,34 @@ _TAB = """\
 <button type="button" role="tab" id="tab-{tab.name}" data-tab="{tab.name}" aria-controls="panel-{tab.name}"
   aria-selected="{is_chosen}" tabindex="{index}">{tab.title}</button>
 """
-_ANSWER = """\
+_HEAD_OF_ANSWER = """\
 <div class="head">
   <h2>{question}</h2>
   <p class="sentence" role="status" aria-live="polite" aria-atomic="true">Computing ...</p>
   <p class="setting"></p>
-  <p class="note" hidden></p>
-  <p class="working">
-    <span class="dot" aria-hidden="true"></span> computing <button type="button" class="stop">Stop</button>
-  </p>
+  <p class="note"></p>
+  <p class="working">computing <button type="button" class="stop">Stop</button></p>
 </div>
-<div class="lead-chart"></div>
 """
-_BELOW = """\
-<div class="charts"></div>
-<div class="below"><div class="rest"></div><div class="more"></div><p class="lead">{lead}</p></div>
+_PROGRAM = """\
+<details>
+  <summary>{title}</summary>
+  <button type="button" class="copy" aria-label="Copy: {title}">Copy</button>
+  <pre tabindex="0" role="region" aria-label="{title}, program"><code id="{key}"></code></pre>
+</details>
+"""
+_FIGURE = """\
+<figure id="{key}" hidden>
+  <figcaption></figcaption>
+  <div class="plot"><svg role="img" aria-label="nothing yet"></svg><p class="readout" aria-hidden="true"></p></div>
+  <p class="legend" aria-hidden="true"></p>
+  <p class="tools">
+    <span class="player" hidden>
+      <button type="button">Play</button>
+      <input type="range" min="0" aria-label="Epoch in the chart"><span class="moment"></span>
+    </span>
+    <button type="button" id="{key}-svg">Save SVG</button>
+    <button type="button" id="{key}-csv">Save CSV</button>
+  </p>
+</figure>
 """

@@ -10,8 +10,9 @@ import numpy as np
 from reshuffle import free, plotting
 from reshuffle.errors import ArgumentError
 from reshuffle.free import parser
-from reshuffle.page.answers import LINES, Axis, Chart, ChartSeries, TabAnswer, TabTable
+from reshuffle.page.answers import Axis, Chart, ChartSeries, TabAnswer, TabTable
 from reshuffle.page.charts import bars, density_axis, line, number, numbers
+from reshuffle.page.tabs import LINES
 
 MOST_TERMS, HIGHEST_DEGREE, LARGEST_PENCIL = 60, 8, 24
 _QUICK_SIZE = 200

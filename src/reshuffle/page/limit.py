@@ -10,9 +10,9 @@ import numpy as np
 import reshuffle as rs
 from reshuffle import asymptotics, plotting
 from reshuffle._arrays import FloatArray
-from reshuffle.page.answers import LINES, Axis, Chart, ChartSeries, TabAnswer
+from reshuffle.page.answers import Axis, Chart, ChartSeries, TabAnswer
 from reshuffle.page.charts import bars, count, density_axis, line, number, numbers
-from reshuffle.page.tabs import LIMIT
+from reshuffle.page.tabs import LIMIT, LINES
 
 LAST = 1000
 EPOCHS = sorted({round(LAST ** (k / 59)) for k in range(60)})
@@ -112,7 +112,7 @@ def _sentence(best: "rs.BestEpoch", limit: float, threshold: float | None, diver
         return "This step diverges" + ("." if threshold is None else f"; stay below {number(threshold)}.")
     if best.epoch == math.inf:
         return f"Train for as long as you like: the test error falls to {number(best.risk)} in the end."
-    after = f"Trained for ever, it {'grows without bound' if limit == math.inf else f'is {number(limit)}'}."
+    after = f"In the end it {'grows without bound' if limit == math.inf else f'is {number(limit)}'}."
     if best.epoch == 0:
         return f"Do not train at all: the test error is {number(best.risk)} before the first epoch. {after}"
     return f"Stop after {count(best.epoch, 'epoch')}, at a test error of {number(best.risk)}. {after}"

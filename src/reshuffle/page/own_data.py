@@ -14,9 +14,9 @@ import pandas as pd
 import reshuffle as rs
 from reshuffle.cli import advise, reader
 from reshuffle.errors import ArgumentError
-from reshuffle.page.answers import LINES, Axis, Chart, ChartSeries, TabAnswer, TabTable, refusal
+from reshuffle.page.answers import Axis, Chart, ChartSeries, TabAnswer, TabTable, refusal
 from reshuffle.page.charts import framed, line, number
-from reshuffle.page.tabs import DRAWN, SETS
+from reshuffle.page.tabs import DRAWN, LINES, SETS
 
 MOST_CELLS, MOST_COLUMNS, MOST_ROWS = 1_000_000, 1000, 100_000
 _QUICK_BYTES = 600_000

@@ -8,8 +8,9 @@ import numpy as np
 
 import reshuffle as rs
 from reshuffle._arrays import FloatArray
-from reshuffle.page.answers import LINES, Axis, Chart, ChartSeries, TabAnswer, TabTable
+from reshuffle.page.answers import Axis, Chart, ChartSeries, TabAnswer, TabTable
 from reshuffle.page.charts import GREW, count, framed, line, number, numbers
+from reshuffle.page.tabs import LINES
 from reshuffle.simulation import single_run_risks
 
 SCHEMES = {
@@ -105,7 +106,7 @@ def _sentence(totals: Mapping[str, float]) -> str:
     diverging = [name for name, total in totals.items() if total >= GREW]
     also = f" It diverges with: {', '.join(diverging)}." if diverging else ""
     return (
-        f"One run has the least test error with {best}, of all mini-batches, and {above} with {worst}.{also}"
+        f"Among mini-batches, one run has the least test error with {best}, and {above} with {worst}.{also}"
     )
 
 

@@ -7,6 +7,9 @@ from typing import Any
 
 from reshuffle.page.inputs import LARGEST_FILE, Input
 
+LINES = "The Python lines that compute this"
+"""Title of the program that every answer has."""
+
 
 @dataclass(frozen=True)
 class Tab:
@@ -19,6 +22,8 @@ class Tab:
     module : str
         The module of `reshuffle.page` with its function `answer(values, stage, upload) -> TabAnswer`, called in
         another process. Stage 0 answers at once; each later one replaces it, until `TabAnswer.is_final`.
+    charts, programs : list of str
+        Names of charts, the first two above the fold; and titles of programs to copy.
     examples : dict
         Values worth trying, by name; the other inputs have their defaults.
     """
@@ -28,7 +33,9 @@ class Tab:
     question: str
     lead: str
     module: str
+    charts: Sequence[str]
     inputs: Sequence[Input]
+    programs: Sequence[str] = (LINES,)
     advice: str = "try smaller numbers"
     examples: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -51,6 +58,7 @@ LIMIT = Tab(
     "or the handle on the second chart, and see when to stop, how large the test error is and of what it is made, "
     "and which step diverges.",
     module="limit",
+    charts=("risk", "steps", "spectrum"),
     inputs=(
         Input("aspect", "Shape, p / n", 1.5, "range", 0.1, 4.0, 0.05, help="Parameters per row."),
         Input("noise", "Noise", 0.5, "range", 0.0, 2.0, 0.05,
@@ -58,7 +66,7 @@ LIMIT = Tab(
         Input("alpha", "Step, alpha", 0.2, "range", 0.02, 3.0, 0.02,
               help="Each of B batches is visited with alpha / B."),
         Input("batches", "Batches, B", 2, "range", 1, 8, help="1 is full-batch descent."),
-        Input("momentum", "Momentum", 0.0, "range", 0.0, 0.9, 0.05, help="Of the heavy ball, as in torch's SGD."),
+        Input("momentum", "Momentum", 0.0, "range", 0.0, 0.9, 0.05, help="The heavy ball of torch's SGD."),
     ),
     examples={
         "the default": {},
@@ -84,6 +92,8 @@ OWN_DATA = Tab(
     lead="Every row is left out in turn, for every batch size, learning rate and number of epochs at once, and "
     "without training: that estimates the test error of each recipe on rows it has not seen.",
     module="own_data",
+    charts=("leave-one-out", "choices"),
+    programs=("Train like this in torch", "Train like this in scikit-learn", LINES),
     inputs=(
         Input("source", "Data", next(iter(SETS)), "select",
               options={name: words for name, (words, *_) in SETS.items()} | {"upload": "The file I sent"}),
@@ -107,6 +117,7 @@ SHUFFLING = Tab(
     lead="Seven ways to visit the rows, on one problem and with the same step. The mean over all orders is exact; "
     "a single run has the spread of its order on top, and that is the price of not taking all rows at once.",
     module="shuffling",
+    charts=("runs", "means"),
     inputs=(
         Input("rows", "Rows, n", 60, "range", 12, 120),
         Input("columns", "Columns, p", 20, "range", 2, 120),
@@ -127,10 +138,11 @@ SHUFFLING = Tab(
 FREE = Tab(
     name="free",
     title="Free",
-    question="Which law has this expression of random matrices?",
+    question="Which law does this expression of random matrices have?",
     lead="Type an expression of free variables and the law of each. The curve is the law of the limit, computed "
     "without any matrix; the bars are the eigenvalues of one.",
     module="free_laws",
+    charts=("law",),
     inputs=(
         Input("expression", "Expression", "x + y - (x*y + y*x)/2", "text", longest=400,
               help="Self-adjoint: + - * / ** and brackets."),

@@ -39,20 +39,11 @@ function scale(axis, values, start, end) {
 }
 
 class Chart {
-  constructor(parent, tab, name) {
-    this.tab = tab;
-    this.figure = html("figure", { id: `${tab}-${name}` }, parent);
-    this.figure.innerHTML = `<figcaption></figcaption>
-      <div class="plot"><svg role="img"></svg><p class="readout" aria-hidden="true"></p></div>
-      <p class="legend" aria-hidden="true"></p>
-      <p class="tools">
-        <span class="player" hidden><button type="button">Play</button><input type="range" min="0" aria-label="Epoch in the chart"><span class="moment"></span></span>
-        <button type="button" id="${tab}-${name}-svg">Save SVG</button>
-        <button type="button" id="${tab}-${name}-csv">Save CSV</button>
-      </p>`;
-    for (const part of ["figcaption", "plot", "svg", "readout", "legend", "player", "moment"]) this[part] = this.figure.querySelector(`${part}, .${part}`);
+  constructor(figure) {
+    this.figure = figure;
+    for (const part of ["figcaption", "plot", "svg", "readout", "legend", "player", "moment"]) this[part] = figure.querySelector(`${part}, .${part}`);
     [this.button, this.slider] = this.player.children;
-    for (const kind of ["svg", "csv"]) this.figure.querySelector(`[id$=-${kind}]`).addEventListener("click", () => this.save(kind));
+    for (const kind of ["svg", "csv"]) figure.querySelector(`[id$=-${kind}]`).addEventListener("click", () => this.save(kind));
     this.button.addEventListener("click", () => this.play(!this.timer));
     this.slider.addEventListener("input", () => { this.play(false); this.goTo(Number(this.slider.value)); });
     for (const kind of ["pointermove", "pointerleave"]) this.plot.addEventListener(kind, (event) => this.hover(kind === "pointermove" ? event.clientX - this.plot.getBoundingClientRect().left : -99));
@@ -67,7 +58,7 @@ class Chart {
       this.changed = now;
     }
     this.changed ??= now;
-    Object.assign(this, { spec, setting });
+    Object.assign(this, { spec, setting, isOutdated: false });
     this.figcaption.textContent = spec.title;
     this.svg.setAttribute("aria-label", spec.words);
     for (const button of this.figure.querySelectorAll(".tools > button")) button.ariaLabel = `${button.textContent} of: ${spec.title}`;

@@ -6,7 +6,6 @@ const all = (selector, within = document) => Array.from(within.querySelectorAll(
 const byId = (id) => document.getElementById(id);
 const tabs = () => all('[role="tab"]');
 const activeTab = () => tabs().find((one) => one.ariaSelected === "true").dataset.tab;
-const setBusy = (tab, isBusy) => { byId("panel-" + tab).ariaBusy = String(isBusy); };
 // Steps are added up by the browser, with rounding: 0.30000000000000004.
 const rounded = (input) => parseFloat(parseFloat(input.value).toPrecision(12));
 const mirror = (input) => { input.closest(".field").querySelector("output").textContent = rounded(input); };
@@ -17,12 +16,6 @@ let count = 0, timer = null;
 try { root.dataset.theme = localStorage.getItem("reshuffle-theme") ?? ""; } catch { /* nothing is stored */ }
 root.dataset.theme ||= matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 root.lang = "en";
-
-function setTheme(name) {
-  root.dataset.theme = name;
-  byId("theme").ariaPressed = String(name === "dark");
-  try { localStorage.setItem("reshuffle-theme", name); } catch { /* nothing is stored */ }
-}
 
 // Some time after the last change the address follows.
 function settle(isBack) {
@@ -42,45 +35,27 @@ function choose(tab, isBack) {
   settle(isBack);
 }
 
-function showCharts(panel, message) {
-  const given = message.charts.map((spec) => `${message.tab}-${spec.name}`);
-  message.charts.forEach((spec, place) => {
-    const parent = panel.querySelector([".lead-chart", ".charts", ".more"][place]);
-    const chart = charts[given[place]] ??= new Chart(parent, message.tab, spec.name);
-    if (place > 0) parent.append(chart.figure);
-    chart.isOutdated = false;
-    chart.figure.classList.remove("stale");
-    chart.show(spec, message.setting);
-  });
-  for (const figure of all(":is(.charts, .more) figure", panel).filter((one) => !given.includes(one.id))) {
-    figure.classList.toggle("stale", charts[figure.id].isOutdated);
-    if (message.final) { figure.remove(); delete charts[figure.id]; }
-  }
-}
-
+// An answer, or the parts of it that are new.
 function show(message) {
   const panel = byId("panel-" + message.tab);
-  const [sentence, setting, note, rest] = [".sentence", ".setting", ".note", ".rest"].map((one) => panel.querySelector(one));
-  const isKept = message.refused && message.late && panel.dataset.charts > 0;
-  for (const [id, offer] of Object.entries(message.offers)) {
+  for (const part of ["sentence", "setting", "note"]) if (part in message) panel.querySelector("." + part).textContent = message[part];
+  for (const [id, offer] of Object.entries(message.offers ?? {})) {
     const binding = $(byId(id)).data("shiny-input-binding");
     // With the value of this moment, which may be newer than the question.
     binding.receiveMessage(byId(id), { ...offer, value: binding.getValue(byId(id)) });
   }
-  if (!isKept) [sentence.textContent, setting.textContent] = [message.sentence, message.setting];
-  note.textContent = isKept ? `What you see is a first answer. ${message.sentence}` : message.note;
-  note.hidden = !note.textContent;
-  panel.classList.toggle("refused", message.refused && !isKept);
-  if (!message.refused) {
-    panel.dataset.charts = message.charts.length;
-    const open = all("details[open]", rest).map((one) => one.id);
-    const focused = rest.contains(document.activeElement) ? document.activeElement.id : "";
-    rest.innerHTML = message.html;
-    for (const id of open) if (byId(id)) byId(id).open = true;
-    if (focused) byId(focused)?.focus();
-    showCharts(panel, message);
+  if ("refused" in message) panel.classList.toggle("refused", message.refused);
+  if (message.charts) {
+    panel.querySelector(".rest").innerHTML = message.html;
+    for (const [id, text] of Object.entries(message.programs)) byId(id).textContent = text;
+    for (const figure of all("figure", panel)) {
+      const spec = message.charts.find((one) => figure.id === `${message.tab}-${one.name}`);
+      if (spec || message.final) figure.hidden = !spec;
+      if (spec) (charts[figure.id] ??= new Chart(figure)).show(spec, message.setting);
+      figure.classList.toggle("stale", Boolean(charts[figure.id]?.isOutdated));
+    }
   }
-  if (message.final) setBusy(message.tab, false);
+  panel.ariaBusy = String(!message.final);
 }
 
 // Columns of other data mean nothing for these.
@@ -97,11 +72,6 @@ async function copy(button, text) {
   setTimeout(() => { button.textContent = words; }, 2000);
 }
 
-function alertOf(text) {
-  byId("alert").textContent = text;
-  byId("alert").hidden = !text;
-}
-
 class RangeBinding extends Shiny.InputBinding {
   find(scope) { return $(scope).find(".inputs input[type=range]"); }
   getValue(input) { return rounded(input); }
@@ -111,14 +81,17 @@ class RangeBinding extends Shiny.InputBinding {
 }
 Shiny.inputBindings.register(new RangeBinding(), "reshuffle.range");
 
-function onInput({ target }) {
-  const panel = target.closest(".inputs")?.parentElement;
+// By a person or by the server: the chart with the handle of this input follows at once, all others with the answer.
+function onInputChanged({ name }) {
+  const input = byId(name), panel = input?.closest(".panel");
   if (!panel) return;
   settle();
-  if (target.type === "range") mirror(target);
-  for (const chart of Object.values(charts).filter((one) => target.id && one.spec.handle === target.id)) {
+  if (input.type === "range") mirror(input);
+  const shown = all("figure", panel).flatMap((figure) => charts[figure.id] ?? []);
+  for (const chart of shown.filter((one) => one.spec.handle !== name)) chart.isOutdated = true;
+  for (const chart of shown.filter((one) => one.spec.handle === name)) {
     chart.placeHandle();
-    if (chart.spec.morph && !chart.isOutdated) charts[panel.querySelector(".lead-chart figure").id].interpolate(chart.spec.morph, Number(target.value));
+    if (chart.spec.morph && !chart.isOutdated) shown[0].interpolate(chart.spec.morph, rounded(input));
   }
 }
 
@@ -127,11 +100,13 @@ function onChange(event) {
   if (file && file.size > target.form.dataset.largest) {
     event.stopImmediatePropagation();
     const [size, largest] = [file.size, target.form.dataset.largest].map((one) => parseFloat((one / 1048576).toFixed(1)));
-    alertOf(`A file must have at most ${largest} MB, but ${file.name} has ${size} MB; send a part of its rows.`);
+    byId("alert").textContent = `A file must have at most ${largest} MB, but ${file.name} has ${size} MB; send a part of its rows.`;
     target.value = "";
   } else if (file || target.id === "data_source") {
     forgetColumns();
-    if (file) { alertOf(""); $("#data_source").val("upload").trigger("change"); }
+    if (!file) return;
+    byId("alert").textContent = "";
+    $("#data_source").val("upload").trigger("change");
   }
 }
 
@@ -142,9 +117,12 @@ function onClick(event) {
     event.preventDefault();
     Shiny.setInputValue("example", link.textContent, { priority: "event" });
   }
-  if (target.matches("#theme")) setTheme(root.dataset.theme === "dark" ? "light" : "dark");
+  if (target.matches("#theme")) {
+    root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
+    try { localStorage.setItem("reshuffle-theme", root.dataset.theme); } catch { /* nothing is stored */ }
+  }
   if (target.matches(".stop")) Shiny.setInputValue("stop", performance.now());
-  if (target.matches(".copy")) copy(target, byId(target.dataset.copies).textContent);
+  if (target.matches(".copy")) copy(target, target.nextElementSibling.textContent);
   if (target.matches(".copy-link")) copy(target);
 }
 
@@ -157,35 +135,21 @@ function onKey(event) {
   tabs()[next % length].focus();
 }
 
-document.addEventListener("DOMContentLoaded", () => {
-  setTheme(root.dataset.theme);
-  all(".inputs input[type=range]").forEach(mirror);
-  for (const [kind, act] of Object.entries({ input: onInput, click: onClick, keydown: onKey })) document.addEventListener(kind, act);
-  document.addEventListener("submit", (event) => event.preventDefault());
-  document.addEventListener("change", onChange, true);
-  window.addEventListener("popstate", () => choose(JSON.parse(new URLSearchParams(location.search).get("tab")) ?? tabs()[0].dataset.tab, true));
-
-  Shiny.addCustomMessageHandler("busy", ({ tab }) => setBusy(tab, true));
-  Shiny.addCustomMessageHandler("settled", (last) => { if (last === count) root.dataset.pending = "no"; });
-  Shiny.addCustomMessageHandler("answer", show);
-  Shiny.addCustomMessageHandler("stopped", ({ tab }) => {
-    Object.assign(byId("panel-" + tab).querySelector(".note"), { hidden: false, textContent: "Stopped. Change an input to ask again." });
-    setBusy(tab, false);
-  });
-  // By a person or by the server.
-  $(document).on("shiny:inputchanged", ({ name }) => {
-    if (!byId(name)) return;
-    settle();
-    for (const chart of Object.values(charts)) if (name.startsWith(chart.tab)) chart.isOutdated ||= chart.spec.handle !== name;
-  });
-  $(document).on("shiny:connected", () => {
-    Shiny.setInputValue("tab", activeTab());
-    settle();
-    root.dataset.ready = "yes";
-  });
-  // All inputs are in the address: a reload brings everything back but files.
-  $(document).on("shiny:disconnected", () => {
-    alertOf(`The server has ended. Start it again with: reshuffle explore --port ${location.port}`);
-    setInterval(() => fetch(location.pathname).then((response) => { if (response.ok) location.reload(); }).catch(() => {}), 1000);
-  });
+document.addEventListener("click", onClick);
+document.addEventListener("keydown", onKey);
+document.addEventListener("submit", (event) => event.preventDefault());
+document.addEventListener("change", onChange, true);
+window.addEventListener("popstate", () => choose(JSON.parse(new URLSearchParams(location.search).get("tab")) ?? tabs()[0].dataset.tab, true));
+Shiny.addCustomMessageHandler("answer", show);
+Shiny.addCustomMessageHandler("settled", (last) => { if (last === count) root.dataset.pending = "no"; });
+$(document).on("shiny:inputchanged", onInputChanged);
+$(document).on("shiny:connected", () => {
+  Shiny.setInputValue("tab", activeTab());
+  settle();
+  root.dataset.ready = "yes";
+});
+// All inputs are in the address: a reload brings everything back but files.
+$(document).on("shiny:disconnected", () => {
+  byId("alert").textContent = `The server has ended. Start it again with: reshuffle explore --port ${location.port}`;
+  setInterval(() => fetch(location.pathname).then((response) => { if (response.ok) location.reload(); }).catch(() => {}), 1000);
 });
