@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics import spectra
-from reshuffle.asymptotics.batch_system import BatchSystem, State
+from reshuffle.asymptotics.batch_system import AlphaSystem, BatchSystem, State
 from reshuffle.asymptotics.edges import contracted, leaving_alpha, outer_ends
 from reshuffle.asymptotics.epoch_law import EpochLaw
 from reshuffle.asymptotics.interval_series import IntervalSeries
@@ -441,25 +441,27 @@ def critical_alpha(
     at_two = _reached(2.0, full_batch, ratio, number, spectrum)
     if math.isfinite(at_two):
         system = BatchSystem(ratio, at_two, number, spectrum)
-        if outer_ends(system, ratio > 1, 2.0, at_threshold=True)[0] > -_AT_ZERO:
+        system.direct = True
+        if outer_ends(system, ratio > 1, 2.0)[0] > -_AT_ZERO:
             return at_two
     return _reached(0.0, full_batch, ratio, number, spectrum)
 
 
 def _reached(edge: float, full_batch: float, aspect: float, batches: int, spectrum: Population) -> float:
     """The alpha at which the spectrum reaches `edge`, 0 or 2."""
-    plain = BatchSystem(aspect, full_batch, batches, spectrum, plain=True)
+    along = AlphaSystem(aspect, full_batch, batches, spectrum, edge)
     # The part of the largest eigenvalue of Sigma, or of the largest rows, is as wide as its share allows.
     shares = [] if spectrum.is_isotropic else [aspect * float(spectrum.weights[-1])]
     shares += [] if len(spectrum.row_shares) == 1 else [float(spectrum.row_shares[-1]) / aspect]
     stride = 1 + min([_STRIDE, *np.sqrt(shares).tolist()])
     for _ in range(_TRIES):
-        alpha = leaving_alpha(plain, edge, full_batch, stride)
+        alpha = leaving_alpha(along, full_batch, stride)
         if not shares:
             return alpha
         # A narrow part of the spectrum, that of few eigenvalues of Sigma or few rows, may have passed unseen.
-        system = BatchSystem(aspect, min(alpha, plain.last_alpha), batches, spectrum)
-        ends = outer_ends(system, aspect > 1, at_threshold=True)
+        system = BatchSystem(aspect, min(alpha, along.last_alpha), batches, spectrum)
+        system.direct = True
+        ends = outer_ends(system, aspect > 1)
         if min(abs(end - edge) for end in ends) < _AT_EDGE or (math.isinf(alpha) and ends[1] < 2):
             return alpha
         stride = math.sqrt(stride)

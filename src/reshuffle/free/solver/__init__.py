@@ -1,12 +1,13 @@
 """The joint fixed point of all variables of a linear pencil, followed to the real axis.
 
 `system` has the fixed-point systems, `continuation` the path from high above the axis to a point, `axis` solutions
-along the axis, `atoms` the masses of points. The names here serve packages with other systems.
+along the axis, `atoms` the masses of points. The names here serve packages with other systems: `find_folds` finds
+the ends of a spectrum from both sides of them, for spectra here and for those of limits.
 """
 
-from reshuffle.free.solver.axis import AxisSolver, find_folds
+from reshuffle.free.solver.axis import AxisSolver
 from reshuffle.free.solver.continuation import Resolved, follow, resolved
-from reshuffle.free.solver.system import RationalR, inverse, krylov_solve
+from reshuffle.free.solver.system import RationalR, find_folds, inverse, solve
 
 __all__ = [
     "AxisSolver",
@@ -15,6 +16,6 @@ __all__ = [
     "find_folds",
     "follow",
     "inverse",
-    "krylov_solve",
     "resolved",
+    "solve",
 ]

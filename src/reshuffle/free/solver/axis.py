@@ -1,40 +1,26 @@
 """Solutions along the real axis, each a start of Newton's method at neighbouring points.
 
-`KnownSolutions` interpolates between solutions, `find_folds` finds the ends of a spectrum, where two solutions
-meet, and `AxisSolver` solves along the axis with both. `ChebyshevCache` holds the resolvent as Chebyshev series:
+`KnownSolutions` interpolates between solutions, and `AxisSolver` solves along the axis with them and with the folds
+at the ends of a spectrum. `ChebyshevCache` holds the resolvent as Chebyshev series:
 thousands of points for the price of a few hundred.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
-from reshuffle.free import progress
 from reshuffle.free.checks import Complex, Real
 from reshuffle.free.measure import GRID, NODES, TO_COEFFICIENTS
 from reshuffle.free.solver.continuation import Solution, follow, land
-from reshuffle.free.solver.system import PencilSystem
+from reshuffle.free.solver.system import PencilSystem, find_folds
 
 # Known solutions
 NEIGHBOURS = 6
 """Through which a polynomial is laid."""
 PROMISING = 0.05
 """Largest difference of two predictions, in units of the neighbours' differences, for Newton to start from one."""
-
-# Folds
-ROUNDS = 10
-"""Steps along the curve of solutions."""
-RETURNS = 6
-"""Steps of Newton's method back to the curve, after each of them."""
-EXACT = 1e-15
-"""Largest change of an end by the next step, relative to the size of the spectrum."""
-ASTRAY = 2.0
-"""Distance up to which a fold is followed beyond the two points around it, relative to their distance."""
-LEVEL = 1e-9
-"""Imaginary part that a fold on the real axis may have, in the same units."""
 
 # Solutions along the axis
 SPARSE = 12
@@ -159,107 +145,6 @@ def interpolated(x: Real, nodes: Real, values: Complex) -> Complex:
             if other != k:
                 weights[:, k] *= (x - nodes[:, other]) / (nodes[:, k] - nodes[:, other])
     return np.asarray(np.einsum("nk,nku->nu", weights, values))
-
-
-class Folds(NamedTuple):
-    """Points (n,) of the real axis at which two solutions meet, nan where none was found.
-
-    At a point x close by the unknowns are ``unknowns + sqrt(x - place) leaving``, with either root; ``steps`` are
-    those of Newton's method, over all curves.
-    """
-
-    places: Real
-    unknowns: Complex
-    leaving: Complex
-    steps: int
-
-
-def find_folds(system: PencilSystem, inside: Real, outside: Real, unknowns: Complex) -> Folds:
-    """Return the folds between points (n,) inside and outside of the spectrum, from solutions at the former.
-
-    At a regular end two solutions meet, conjugates of each other inside and real outside, and the Jacobian is
-    singular. Unknowns and x are analytic functions of a parameter s there, the component of the unknowns along
-    their own derivative, and the end is the zero of ``dx/ds``: a function without a root in it. Each of its values
-    is a linear system with one row more, which the fold leaves regular (Keller, 1977). The secant method starts
-    from the solution and its conjugate; where s is known to half of the digits, x is known to all.
-
-    Which sheet the fold is on is not checked: solutions that are none of the spectrum's turn back too. The system
-    must be a direct one, and the unknowns (n, unknowns) are those at the points inside.
-    """
-
-    def differentiated(x: Complex, unknowns: Complex) -> tuple[Any, Complex, Complex]:
-        """Return the map, one less its Jacobian, and its derivative as x moves."""
-        progress.step()
-        state = system.evaluate(system.base(x, np.zeros(len(x))), unknowns)
-        jacobian = np.eye(system.unknowns) - system.jacobian(state)
-        return state, jacobian, system.shift_tangent(state, system.direction)
-
-    count, size, steps = len(inside), system.unknowns, 0
-    _, jacobian, moved = differentiated(inside.astype(complex), unknowns)
-    along = _solved(jacobian, moved)
-    row = along.conj() / np.linalg.norm(along, axis=1)[:, None] ** 2
-    # Along the first solution's own derivative s is x: the slope there is one.
-    parameter, turning = np.zeros(count, dtype=complex), np.ones(count, dtype=complex)
-    origin, other = _inner(row, unknowns), system.mirrored(unknowns) - unknowns
-    distance, slope = _inner(row, other), 1 / _inner(row, system.mirrored(along))
-    step, bend = distance / (1 - slope), (slope - 1) / distance
-    unknowns, x = unknowns + (step / distance)[:, None] * other, inside + step / 2
-    middle, reach = (inside + outside) / 2, ASTRAY * np.abs(inside - outside)
-    settled = np.zeros(count, dtype=bool)
-    bordered = np.zeros((count, size + 1, size + 1), dtype=complex)
-    last = np.zeros((count, size + 1), dtype=complex)
-    last[:, -1] = 1.0
-    for _ in range(ROUNDS):
-        # To the parameter at which the slope dx/ds seemed to vanish, and back to the curve there.
-        parameter = parameter + step
-        for _ in range(RETURNS):
-            state, jacobian, moved = differentiated(x, unknowns)
-            bordered[:, :size, :size], bordered[:, :size, size], bordered[:, size, :size] = (
-                jacobian,
-                -moved,
-                row,
-            )
-            away = (parameter + origin - _inner(row, unknowns))[:, None]
-            change = _solved(bordered, np.concatenate([state.image - unknowns, away], axis=1))
-            unknowns, x = unknowns + change[:, :-1], x + change[:, -1]
-            length = np.linalg.norm(change, axis=1) / (1 + np.linalg.norm(unknowns, axis=1))
-            steps += count
-            lost = ~(np.abs(x - middle) <= reach)
-            if np.all((length <= 1e-13) | lost):
-                break
-        # The slope there predicts where it vanishes.
-        tangent = _solved(bordered, last)
-        along, change = tangent[:, :-1], turning - tangent[:, -1]
-        bend = np.where(settled, bend, -change / step)
-        turning = turning - change
-        step = np.where(settled, 0.0, -turning / bend)
-        settled |= (length <= 1e-11) & (np.abs(step * turning) <= EXACT)
-        unknowns, x = unknowns + step[:, None] * along, x + step * turning / 2
-        if np.all(settled | ~(np.abs(x - middle) <= reach)):
-            break
-    low, high = np.minimum(inside, outside), np.maximum(inside, outside)
-    found = settled & (np.abs(x.imag) <= LEVEL) & (x.real >= low) & (x.real <= high)
-    # Near the fold x is place + bend s^2/2.
-    leaving = along * np.sqrt(2 / bend)[:, None]
-    return Folds(np.where(found, x.real, np.nan), unknowns, leaving, steps)
-
-
-def _solved(matrices: Complex, right: Complex) -> Complex:
-    """Return the solutions of linear systems, nan for what is singular or not finite."""
-    whole = np.asarray(np.isfinite(matrices).all(axis=(1, 2)) & np.isfinite(right).all(axis=1))
-    safe = np.where(whole[:, None, None], matrices, np.eye(matrices.shape[1]))
-    try:
-        answer = np.linalg.solve(safe, right[..., None])[..., 0]
-    except np.linalg.LinAlgError:
-        # Exactly singular, one of them: the determinant's sign then vanishes.
-        whole = np.asarray(whole & (np.linalg.slogdet(safe)[0] != 0))
-        safe = np.where(whole[:, None, None], matrices, np.eye(matrices.shape[1]))
-        answer = np.linalg.solve(safe, right[..., None])[..., 0]
-    return np.where(whole[:, None], answer, np.nan)
-
-
-def _inner(row: Complex, vectors: Complex) -> Complex:
-    return np.asarray(np.einsum("nu,nu->n", row, vectors))
 
 
 class AxisSolution:

@@ -1,6 +1,7 @@
 """The joint fixed-point system of all variables, reduced to the ranges of their coefficients.
 
-`FixedPoint` and `PencilSystem` are the protocols of such systems; `solve` is the linear system of Newton's method.
+`FixedPoint` and `PencilSystem` are the protocols of such systems; `solve` is the linear system of Newton's method,
+and `find_folds` finds the ends of a spectrum, where two solutions meet.
 """
 
 import itertools
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from reshuffle.free import progress
 from reshuffle.free.checks import Complex, Real
 from reshuffle.free.laws import Law
 
@@ -22,20 +24,48 @@ DENSE = 60
 FEW_POINTS = 24
 """Points of a discrete law up to which it is a sum over them."""
 
+# Folds
+ROUNDS = 10
+"""Steps along the curve of solutions."""
+RETURNS = 6
+"""Steps of Newton's method back to the curve, after each of them."""
+EXACT = 1e-15
+"""Largest change of an end by the next step, relative to the size of the spectrum."""
+ASTRAY = 2.0
+"""Distance up to which a fold is followed beyond the two points around it, relative to their distance."""
+LEVEL = 1e-9
+"""Imaginary part that a fold on the real axis may have, in the same units."""
 
-class FixedPoint(Protocol):
+
+class Derivative(Protocol):
+    """The derivative of a map at its states.
+
+    Attributes
+    ----------
+    unknowns : their number; direct : True if the Jacobian is cheap enough to be made and factored.
+    """
+
+    unknowns: int
+    direct: bool
+
+    def tangent(self, state: Any, directions: Complex) -> Complex:
+        """Return the derivative of the map along ``directions``, shape (points, count, unknowns)."""
+        return np.asarray(directions @ self.jacobian(state).transpose(0, 2, 1))
+
+    def jacobian(self, state: Any) -> Complex:
+        """Return the derivative of the map as matrices, shape (points, unknowns, unknowns)."""
+
+
+class FixedPoint(Derivative, Protocol):
     """The unknowns of a resolvent: its solution is where ``evaluate(base, unknowns).image`` is ``unknowns``.
 
     Attributes
     ----------
-    size : k, the rows of the resolvent; unknowns : their number; norm : of everything that is added to z.
-    direct : True if the Jacobian is cheap enough to be made and factored.
+    size : k, the rows of the resolvent; norm : of everything that is added to z.
     """
 
     size: int
-    unknowns: int
     norm: float
-    direct: bool
 
     def base(self, z: Complex, height: Complex) -> Complex:
         """Return what z and the height above the axis are to the resolvent, shape (points, k, k)."""
@@ -45,13 +75,6 @@ class FixedPoint(Protocol):
 
     def evaluate(self, base: Complex, unknowns: Complex) -> Any:
         """Return its ``resolvent`` (points, k, k), its ``image`` (points, unknowns), and what tangents need."""
-
-    def tangent(self, state: Any, directions: Complex) -> Complex:
-        """Return the derivative of the map along ``directions``, shape (points, count, unknowns)."""
-        return np.asarray(directions @ self.jacobian(state).transpose(0, 2, 1))
-
-    def jacobian(self, state: Any) -> Complex:
-        """Return the derivative of the map as matrices, shape (points, unknowns, unknowns)."""
 
     def shift_tangent(self, state: Any, direction: Complex) -> Complex:
         """Return the derivative of the map when ``base`` moves along a matrix, shape (points, unknowns)."""
@@ -69,7 +92,7 @@ class PencilSystem(FixedPoint, Protocol):
         """Return the unknowns of the adjoint solution, which is that of the conjugate base."""
 
 
-def solve(system: FixedPoint, state: Any, right: Complex) -> Complex:
+def solve(system: Derivative, state: Any, right: Complex) -> Complex:
     """Return x with ``(1 - D) x = right``, D the derivative of the map at ``state``.
 
     ``right`` and the answer have shape (points, sides, unknowns): several right-hand sides share the work.
@@ -77,7 +100,7 @@ def solve(system: FixedPoint, state: Any, right: Complex) -> Complex:
     if not system.direct:
         sides = range(right.shape[1])
         return np.stack([krylov_solve(system, state, right[:, side]) for side in sides], axis=1)
-    return dense_solve(np.eye(system.unknowns, dtype=complex) - system.jacobian(state), right)
+    return dense_solve(np.eye(system.unknowns) - system.jacobian(state), right)
 
 
 def dense_solve(matrix: Complex, right: Complex) -> Complex:
@@ -96,7 +119,7 @@ def dense_solve(matrix: Complex, right: Complex) -> Complex:
     return np.asarray(answer.transpose(0, 2, 1))
 
 
-def krylov_solve(system: FixedPoint, state: Any, right: Complex) -> Complex:
+def krylov_solve(system: Derivative, state: Any, right: Complex) -> Complex:
     """Return x with ``(1 - D) x = right`` (points, unknowns) by GMRES, from products with D alone.
 
     Arnoldi for all points together; D contracts, so a few dozen directions are enough.
@@ -104,9 +127,10 @@ def krylov_solve(system: FixedPoint, state: Any, right: Complex) -> Complex:
     norm = np.linalg.norm(right, axis=1)
     safe = np.where(norm > 0, norm, 1.0)
     basis = [right / safe[:, None]]
-    hessenberg = np.zeros((len(right), KRYLOV + 1, KRYLOV), dtype=complex)
+    hessenberg = np.zeros((len(right), KRYLOV + 1, KRYLOV), dtype=right.dtype)
     for k in range(KRYLOV):
         image = basis[k] - system.tangent(state, basis[k][:, None])[:, 0]
+        image = image if np.iscomplexobj(right) else image.real
         for _ in range(2):
             for i, vector in enumerate(basis):
                 overlap = np.einsum("nu,nu->n", vector.conj(), image)
@@ -119,7 +143,7 @@ def krylov_solve(system: FixedPoint, state: Any, right: Complex) -> Complex:
             small = hessenberg[:, : k + 2, : k + 1]
             finite = np.asarray(np.isfinite(small).all(axis=(1, 2)))
             small = np.where(finite[:, None, None], small, 0)
-            target = np.zeros(small.shape[:2], dtype=complex)
+            target = np.zeros(small.shape[:2], dtype=right.dtype)
             target[:, 0] = norm
             weights = (np.linalg.pinv(small) @ target[..., None])[..., 0]
             weights[~finite] = np.nan
@@ -127,6 +151,119 @@ def krylov_solve(system: FixedPoint, state: Any, right: Complex) -> Complex:
             if np.nanmax(residual / safe, initial=0.0) < 1e-9:
                 break
     return np.asarray(np.einsum("nk,knu->nu", weights, np.array(basis[:-1])))
+
+
+class Folds(NamedTuple):
+    """Points (n,) of the real axis at which two solutions meet, nan where none was found.
+
+    At a point x close by the unknowns are ``unknowns + sqrt(x - place) leaving``, with either root; ``steps`` are
+    those of Newton's method, over all curves.
+    """
+
+    places: Real
+    unknowns: Complex
+    leaving: Complex
+    steps: int
+
+
+class _Curve(Derivative):
+    """The derivative of a system with x as one unknown more, and the parameter s, along ``row``, as one equation.
+
+    The states are pairs: that of the system, and how the map moves with x.
+    """
+
+    def __init__(self, system: PencilSystem, row: Complex):
+        self.system, self.row = system, row
+        self.unknowns, self.direct = system.unknowns + 1, system.direct
+
+    def jacobian(self, state: tuple[Any, Complex]) -> Complex:
+        """Return the derivative as matrices, shape (points, unknowns, unknowns)."""
+        inner, moved = state
+        total = np.zeros((len(moved), self.unknowns, self.unknowns), dtype=moved.dtype)
+        total[:, :-1, :-1], total[:, :-1, -1] = self.system.jacobian(inner), moved
+        total[:, -1, :-1], total[:, -1, -1] = -self.row, 1.0
+        return total
+
+    def tangent(self, state: tuple[Any, Complex], directions: Complex) -> Complex:
+        """Return the derivative along ``directions``, shape (points, count, unknowns)."""
+        inner, moved = state
+        along, x = directions[..., :-1], directions[..., -1:]
+        image = self.system.tangent(inner, along) + x * moved[:, None]
+        return np.concatenate([image, x - along @ self.row[..., None]], axis=-1)
+
+
+def find_folds(system: PencilSystem, start: Real, beyond: Real, unknowns: Complex) -> Folds:
+    """Return the folds between points start (n,), at which solutions are known, and points beyond.
+
+    At a regular end two solutions meet, conjugates of each other inside and real outside, and the Jacobian is
+    singular. Unknowns and x are analytic functions of a parameter s there, the component of the unknowns along
+    their own derivative, and the end is the zero of ``dx/ds``: a function without a root in it. Each of its values
+    is a linear system with one row more, which the fold leaves regular (Keller, 1977). The secant method starts
+    inside from the solutions (n, unknowns) and their conjugates; from real ones, outside, it starts as if the fold
+    were half way. Where s is known to half of the digits, x is known to all.
+
+    Which sheet the fold is on is not checked: solutions that are none of the spectrum's turn back too.
+    """
+
+    def differentiated(x: Complex, unknowns: Complex) -> tuple[Any, Complex]:
+        """Return the map, and its derivative as x moves."""
+        progress.step()
+        state = system.evaluate(system.base(x, np.zeros(len(x))), unknowns)
+        return state, system.shift_tangent(state, system.direction)
+
+    count, kind, steps = len(start), unknowns.dtype, 0
+    state, moved = differentiated(start.astype(kind), unknowns)
+    along = solve(system, state, moved[:, None])[:, 0]
+    row = along.conj() / np.linalg.norm(along, axis=1)[:, None] ** 2
+    curve = _Curve(system, row)
+    # Along the first solution's own derivative s is x: the slope there is one.
+    parameter, turning = np.zeros(count, dtype=kind), np.ones(count, dtype=kind)
+    origin, other = _inner(row, unknowns), system.mirrored(unknowns) - unknowns
+    if other.any():
+        distance, slope = _inner(row, other), 1 / _inner(row, system.mirrored(along))
+        step, bend = distance / (1 - slope), (slope - 1) / distance
+        unknowns = unknowns + (step / distance)[:, None] * other
+    else:
+        step = beyond - start
+        bend, unknowns = -1 / step, unknowns + step[:, None] * along
+    x = start + step / 2
+    middle, reach = (start + beyond) / 2, ASTRAY * np.abs(start - beyond)
+    settled = np.zeros(count, dtype=bool)
+    last = np.zeros((count, 1, curve.unknowns), dtype=kind)
+    last[:, :, -1] = 1.0
+    for _ in range(ROUNDS):
+        # To the parameter at which the slope dx/ds seemed to vanish, and back to the curve there.
+        parameter = parameter + step
+        for _ in range(RETURNS):
+            state, moved = differentiated(x, unknowns)
+            away = (parameter + origin - _inner(row, unknowns))[:, None]
+            right = np.concatenate([state.image - unknowns, away], axis=1)
+            change = solve(curve, (state, moved), right[:, None])[:, 0]
+            unknowns, x = unknowns + change[:, :-1], x + change[:, -1]
+            length = np.linalg.norm(change, axis=1) / (1 + np.linalg.norm(unknowns, axis=1))
+            steps += count
+            lost = ~(np.abs(x - middle) <= reach)
+            if np.all((length <= 1e-13) | lost):
+                break
+        # The slope there predicts where it vanishes.
+        tangent = solve(curve, (state, moved), last)[:, 0]
+        along, change = tangent[:, :-1], turning - tangent[:, -1]
+        bend = np.where(settled, bend, -change / step)
+        turning = turning - change
+        step = np.where(settled, 0.0, -turning / bend)
+        settled |= (length <= 1e-11) & (np.abs(step * turning) <= EXACT)
+        unknowns, x = unknowns + step[:, None] * along, x + step * turning / 2
+        if np.all(settled | ~(np.abs(x - middle) <= reach)):
+            break
+    low, high = np.minimum(start, beyond), np.maximum(start, beyond)
+    found = settled & (np.abs(x.imag) <= LEVEL) & (x.real >= low) & (x.real <= high)
+    # Near the fold x is place + bend s^2/2.
+    leaving = along * np.sqrt(2 / bend + 0j)[:, None]
+    return Folds(np.where(found, x.real, np.nan), unknowns, leaving, steps)
+
+
+def _inner(row: Complex, vectors: Complex) -> Complex:
+    return np.asarray(np.einsum("nu,nu->n", row, vectors))
 
 
 class State(NamedTuple):
