@@ -183,7 +183,7 @@ def folder(tmp_path, monkeypatch):
         (f"{OWN} underscore.csv", "line 3, column 'a' must be a number, but it is '1_0'"),
         (f"{OWN} blank_lines.csv", "line 5, column 'a' must be a number, but it is 'x'"),
         (f"{OWN} thousands.csv", "'1,234' has a comma, and may have one for thousands"),
-        (f"{OWN} both_signs.csv", "'1,5' has a comma, and stands beside '2.5'"),
+        (f"{OWN} both_signs.csv", "'1,5' has a comma, and '2.5' has a point"),
         (
             f"{OWN} commas.csv",
             "line 2 has 6 cells, but the first line has 3. If its numbers have decimal commas",

@@ -69,8 +69,8 @@ def advise(
     in scikit-learn, the numbers filled in.
 
     A target of text or of True and False has classes, which are learned by
-    squared loss: the accuracy to expect is told, and which classes are taken
-    for which.
+    squared loss: the answer has the accuracy to expect, and the classes that
+    are mistaken for each other.
 
     For example:
       reshuffle advise --data mine.csv --target price --test other.csv

@@ -628,7 +628,7 @@ def _has_decimal_commas(table: FileTable, names: Sequence[str], wrong: "pd.DataF
     cells = (row[place].strip() for _, row in table.rows_of_text() for place in places)
     point = next((cell for cell in cells if "." in cell and _is_number(cell)), None)
     if point is not None or all(_THOUSANDS.fullmatch(text) for text in commas):
-        why = "may have one for thousands" if point is None else f"stands beside {quoted(point)}"
+        why = "may have one for thousands" if point is None else f"{quoted(point)} has a point"
         where = f"{table.path}: {quoted(commas[0])}"
         raise ArgumentError(where, "", f"has a comma, and {why}", _COMMA_ADVICE)
     first = shown(commas[0])
