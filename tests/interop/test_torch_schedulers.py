@@ -1,4 +1,4 @@
-"""Every schedule against the scheduler of torch that it stands for: value by value, and in real training."""
+"""Every schedule against the scheduler of torch that it stands for, value by value."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ import torch
 from torch.optim import lr_scheduler as lr
 
 import reshuffle as rs
-from tests.interop.training import both, problem
 from tests.looped import for_all
 
 # torch 2.3 warns of what its own sequences of schedulers do.
@@ -65,14 +64,6 @@ PAIRS = {
 }  # fmt: skip
 
 
-def per_visit(schedule):
-    """The same schedule, by visits."""
-    if isinstance(schedule, S.Joined):
-        return S.Joined([per_visit(part) for part in schedule.schedules], schedule.at)
-    given = {name: getattr(schedule, name) for name in schedule.__dataclass_fields__}
-    return type(schedule)(**given | {"per": "visit"})
-
-
 @for_all("name", PAIRS)
 def test_value_by_value(name):
     schedule, scheduler = PAIRS[name]
@@ -85,17 +76,3 @@ def test_value_by_value(name):
     ours = [schedule(count) for count in range(40)]
     np.testing.assert_allclose(ours, 2 * np.array(theirs), rtol=1e-12, atol=1e-15)
     assert len(set(np.round(ours, 12))) > 1
-
-
-@for_all("name, per", [(name, per) for name in PAIRS for per in ("epoch", "visit")])
-def test_in_training_without_shuffling(name, per):
-    schedule, scheduler = PAIRS[name]
-    step = schedule if per == "epoch" else per_visit(schedule)
-    recipe = {"momentum": 0.6, "nesterov": name == "joined"}
-    ends, run = both(
-        problem(14, 6), "order", 4,
-        epochs=9, lr=BASE, step=step, weight_decay=0.1, scheduler=scheduler, per=per, **recipe,
-    )  # fmt: skip
-    np.testing.assert_allclose(ends[0], run.iterate(9), rtol=0, atol=1e-12)
-    simulated = rs.simulate(run.problem, run.scheme, step=step, penalty=0.05, epochs=9, runs=4, **recipe)
-    np.testing.assert_allclose(ends[0], simulated.iterate.mean, rtol=0, atol=1e-12)

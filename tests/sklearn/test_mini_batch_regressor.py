@@ -1,7 +1,6 @@
-"""MiniBatchRegressor against trainings done by hand, by torch and by scikit-learn's solvers."""
+"""MiniBatchRegressor against trainings done by hand and by scikit-learn's solvers."""
 
 import math
-from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -14,7 +13,6 @@ from sklearn.preprocessing import StandardScaler
 
 import reshuffle as rs
 from reshuffle.sklearn import MiniBatchRegressor
-from tests.interop.training import loader, torch_runs
 from tests.looped import for_all, pairwise
 from tests.sklearn.training import centred, cut, data, every_training, train
 
@@ -37,20 +35,6 @@ def test_mean_and_spread_over_all_shuffles(shuffle, drop_last):
     np.testing.assert_allclose(mean, said.mean(axis=1), rtol=1e-10)
     np.testing.assert_allclose(deviation, said.std(axis=1), rtol=1e-7, atol=1e-9)
     np.testing.assert_array_equal(mean, model.predict(X_new))
-
-
-def test_without_shuffling_it_is_torch():
-    """Half the learning rate and twice the weight decay, since MSELoss has no factor 1/2."""
-    X, y = data(23, 4)
-    momentum = {"momentum": 0.6, "nesterov": True}
-    model = MiniBatchRegressor(
-        batch_size=5, learning_rate=0.02, epochs=7, weight_decay=0.1, shuffle=False, fit_intercept=False, **momentum
-    ).fit(X, y)  # fmt: skip
-    in_order = partial(loader, batch_size=5)
-    problem = rs.LeastSquares(X, y)
-    (end,) = torch_runs(problem, in_order, epochs=7, runs=1, lr=0.01, weight_decay=0.2, **momentum)
-    np.testing.assert_allclose(model.coef_, end, rtol=1e-10)
-    assert model.intercept_ == 0.0
 
 
 @for_all(
