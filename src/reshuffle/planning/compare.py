@@ -195,11 +195,11 @@ def compare_schemes(
     budget: float = 1e12,
     seed: int = 0,
 ) -> SchemeComparison:
-    """Compare several schemes on the same problem with the full batch: what it costs to shuffle this way.
+    """Compare what several schemes cost on the same problem, and with the full batch.
 
-    Of each: the risk of its mean iterate, what the random orders add in a single run, how far its limit is from
-    least squares, and up to which alpha the mean and the mean square converge. Where the problem does not know the
-    truth the training loss takes the place of the risk. What a scheme cannot answer is shown with the reason.
+    For each scheme: the risk of its mean iterate, the spread that random orders add in a single run, the distance
+    of its limit from least squares, and the largest alpha at which the mean and the mean square converge. If the
+    truth is unknown, the training loss replaces the risk. If a scheme has no answer, the table gives the reason.
 
     Parameters
     ----------

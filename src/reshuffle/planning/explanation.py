@@ -311,13 +311,13 @@ def explain(
     *,
     epochs: float | None = None,
 ) -> Explanation:
-    """Explain why a fit is not the least-squares solution: what is unconverged, what batching does, what is noise.
+    """Split the difference of a fit from least squares into three parts: too few epochs, batching, and noise.
 
-    With b_k the mean iterate of the run and b_ols the least-squares solution next to its start,
-    coef - b_ols = (b_k - b_inf) + (b_inf - b_ols) + (coef - b_k): what is not converged, where the run ends instead
-    (under a penalty in two parts, that of batching and that of the penalty), and what the random orders of this one
-    run did. Each part's share is its inner product with the whole, <X part, X whole> / |X whole|^2, so that shares
-    add up to one.
+    With b_k the mean iterate of the run and b_ols the least-squares solution nearest to its start,
+    coef - b_ols = (b_k - b_inf) + (b_inf - b_ols) + (coef - b_k): the epochs that are missing, the limit of the run
+    (with a penalty, in two parts: batching and the penalty), and the random orders of this one run. The share of a
+    part is its inner product with the whole difference, <X part, X whole> / |X whole|^2, so that shares add up to
+    one.
 
     Parameters
     ----------

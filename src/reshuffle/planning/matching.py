@@ -189,10 +189,10 @@ def match(
 ) -> Match:
     """The step at another batch size that gives the nearest trajectory, and how wrong the rules of thumb are.
 
-    Of all steps below the critical one, that whose mean iterate b' stays nearest to the mean iterate b of the run:
-    it has the smallest root mean square over epochs k of |X (b_k - b'_k)| / |X (b_k - b_0)|. The
-    same distance is computed for the linear rule (step in proportion to the batch size) and the square-root rule.
-    The rest of the recipe does not change.
+    Among all steps below the critical one, it is the step whose mean iterate b' is nearest to the mean iterate b of
+    the run, by the root mean square over epochs k of |X (b_k - b'_k)| / |X (b_k - b_0)|. The same distance is
+    computed for the linear rule (step in proportion to the batch size) and the square-root rule. The rest of the
+    recipe does not change.
 
     Parameters
     ----------

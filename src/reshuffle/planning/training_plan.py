@@ -617,11 +617,11 @@ def plan(
 ) -> Plan:
     """Choose step, batch size and stopping epoch by leave-one-out, and show what wrong choices cost.
 
-    All steps, batch sizes, penalties and epochs are compared at once, from one decomposition: by the exact
-    leave-one-out of descent whose batches are drawn afresh from all rows, plus an estimate of what random orders
-    add in a single run. The best of them are then refined, by the leave-one-out of the run itself,
-    until one of these is the best. What differs by less than a thousandth is equal: the shorter training wins.
-    The smallest of many estimates is too small: a bootstrap of the choice corrects `plan.test_error` for that.
+    One decomposition compares all steps, batch sizes, penalties and epochs: by the exact leave-one-out of descent
+    whose batches are drawn afresh from all rows, plus an estimate of what random orders add in a single run. The
+    best recipes are then refined by the leave-one-out of the run itself, until a refined one is the best. Among
+    recipes that differ by less than a thousandth, the shortest training wins. The smallest of many estimates is too
+    small: a bootstrap of the choice corrects `plan.test_error` for this.
 
     Parameters
     ----------

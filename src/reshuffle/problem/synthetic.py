@@ -32,8 +32,8 @@ def random_features(
     """The hidden layer of a network with one, phi(X W / sqrt(d)) / sqrt(width), with W (d, width) standard normal.
 
     A linear model on these features is the "one-layer network with non-linearities" of the paper: hidden weights
-    are drawn and stay, and the last layer is learned. The same seed gives the same weights, so that new rows are
-    taken to the same features; those of a smaller width are the first of a larger one, up to the factor.
+    are drawn once, and only the last layer is learned. The same seed gives the same weights, and so the same
+    features of new rows. The features of a smaller width are the first ones of a larger width, up to the factor.
 
     Parameters
     ----------

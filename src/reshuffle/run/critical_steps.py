@@ -148,20 +148,19 @@ def critical_step(
     nesterov: bool = False,
     unpenalized: ArrayLike = (),
 ) -> CriticalStep:
-    """The step up to which single runs converge from every start, in mean square over their orders.
+    """The largest step at which single runs converge in mean square over their orders, from every start.
 
-    With `mean_square=False`, the step up to which their mean does, which is as large or larger. For schemes whose
-    epochs are symmetric, without penalty or momentum, that is found with proof (see `critical_polynomials`): for
-    fixed batches, for up to 14 shuffled samples, and for features of rank one. Otherwise steps are tried on a grid
-    2% apart, upwards from where every visit is a contraction (far below that with momentum), and the first one that
-    fails is refined by secants: what is returned was found stable; a gap of instability narrower than 2% would be
-    missed.
+    With `mean_square=False`: the largest step at which their mean converges, which is at least as large. Without
+    penalty and momentum, and if epochs are symmetric, that step is proven (see `critical_polynomials`) for fixed
+    batches, for up to 14 shuffled samples, and for features of rank one. Otherwise the search tries steps 2% apart,
+    upwards from one at which every visit is a contraction (far below it with momentum), and refines the first that
+    fails by secants. The step that it returns is stable; it could miss an interval of instability narrower than 2%.
 
-    Where orders are too many for that, as of more shuffled samples, rates are those of drawn orders, and steps are
-    tried 10% apart, and 2% where the rate is above 0.6 and rises, or has just risen. A window of instability wider
-    than 10% of its step is sure to be found. The result is a float with the attributes `error` and
-    `error_kind`: the error reaches from where the rate may be one to where it surely is, and is an
-    estimate where draws leave open whether any step nearby is unstable.
+    If there are too many orders, as with more shuffled samples, rates are those of drawn orders, and steps are 10%
+    apart, or 2% where the rate is above 0.6 and rises, or has just risen. The search finds every interval of
+    instability wider than 10% of its step. The result is a float with the attributes `error` and `error_kind`: the
+    error reaches from where the rate may be one to where it surely is, and is an estimate if the draws cannot show
+    whether any step nearby is unstable.
 
     Parameters
     ----------

@@ -646,7 +646,7 @@ def descend(
     budget: float = Accuracy.budget,
     seed: int = 0,
 ) -> Run:
-    """Describe gradient descent on a problem: nothing is trained, and what is not exact carries its error.
+    """Return a run of mini-batch gradient descent without training it; answers that are not exact carry an error.
 
     Parameters
     ----------
