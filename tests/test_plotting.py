@@ -196,15 +196,6 @@ def test_a_histogram_leaves_zeros_out_but_counts_them():
     assert cuts[0] == 1.0
 
 
-def test_several_intervals_have_a_gap_between_them():
-    x, s = free.variables(free.Discrete([0.0, 5.0]), free.Semicircle(0.01))
-    t, density = plotting.spectrum_points(free.spectrum(x + s), 20)
-    assert len(t) == 41
-    assert np.isnan(t[20])
-    assert np.isnan(density[20])
-    assert plotting.spectrum_points(free.Discrete([1.0]))[0].size == 0
-
-
 @pytest.mark.parametrize(
     ("module", "draw"),
     [

@@ -73,14 +73,6 @@ def test_few_parameters_leave_near_fixed_dimension(batches):
     assert 1 - critical_alpha(aspect, batches) / (2 * batches) == pytest.approx(2 * aspect**0.5, rel=0.01)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("aspect", "batches", "n"), [(0.01, 4, 10_000), (0.05, 6, 2_400)])
-def test_few_parameters_leave_where_sampled_ones_do(aspect, batches, n):
-    problem = rs.gaussian(n, round(aspect * n), seed=0)
-    step = rs.critical_step(problem, rs.RandomReshuffling(batches=batches), mean_square=False)
-    assert batches * step == pytest.approx(critical_alpha(aspect, batches), rel=0.02)
-
-
 @pytest.mark.parametrize(("aspect", "batches", "p"), [(0.01, 4, 200), (0.03, 5, 300)])
 def test_ends_of_a_spectrum_that_is_narrow(aspect, batches, p):
     """At alpha = B every 1 - w_b is small, and their product far smaller: a sample has its ends."""

@@ -104,26 +104,6 @@ def test_below_the_safe_step_the_mean_square_converges(size, penalty):
     assert rs.descend(problem, scheme, share * safe, penalty=penalty).mean_square_stability().converges
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("scheme", "tolerance"),
-    [
-        (rs.SampleReshuffling(batch_size=8), 0.35),
-        (rs.SampleReshuffling(batch_size=53), 0.35),
-        (rs.SampleWithReplacement(batch_size=8), 0.35),
-    ],
-    ids=["shuffled", "a last batch of one row", "drawn"],
-)
-def test_the_estimate_of_the_spread_is_about_right(scheme, tolerance):
-    """Against the covariance of runs: Gaussian rows, where gradients have the covariance that is assumed."""
-    data = rs.gaussian(160, 4, noise=2.0, seed=1)
-    problem = rs.LeastSquares(data.X, data.y)
-    run, when = rs.descend(problem, scheme, 0.1), np.array([1.0, 3.0, 20.0])
-    exact = 2 * (run.excess_training_loss(when, of_run=True) - run.excess_training_loss(when))
-    found = RowSpectrum.of(problem).spreads(scheme, np.array([0.1]), when)[0]
-    np.testing.assert_allclose(found, exact, rtol=tolerance)
-
-
 @pytest.mark.parametrize("kind", [rs.SampleReshuffling, rs.SampleWithReplacement])
 def test_the_estimate_of_the_spread_where_its_assumptions_hold(kind):
     """A column of signs orthogonal to y: a visit adds step times a mean of x_i y_i, and nothing else is random."""
