@@ -25,7 +25,14 @@ _ENOUGH = 1.0
 _LONGEST = 600
 """Seconds of wall clock after which a question is given up."""
 
-_TRUTH = "problem = rs.gaussian({}, {}, noise=0.5, seed=1)\n"
+_SHORT = """
+def B(batches):
+    return rs.RandomReshuffling(batches=batches)
+def S(batch_size):
+    return rs.SampleReshuffling(batch_size=batch_size)
+def go(scheme, **recipe):
+    return rs.descend(problem, scheme, **recipe)
+"""
 _DIGITS = """
 from sklearn.datasets import load_digits
 X, y = load_digits(return_X_y=True)
@@ -52,169 +59,83 @@ _LIMITS = "from reshuffle import asymptotics\n"
 _FRESH = "a process of its own"
 """In place of a preparation: the whole process is timed."""
 
+_DRAWN = [
+    ("risk, B = 4", 2000, 300, "go(B(4), alpha=0.5).risk(range(300))"),
+    ("risk, B = 8", 200, 400, "go(B(8), alpha=0.2).risk(range(300))"),
+    ("risk, B = 64", 640, 50, "go(B(64), alpha=0.02).risk(range(100))"),
+    ("risk with momentum, B = 4", 400, 60, "go(B(4), alpha=0.2, momentum=0.5).risk([1, 10, 100])"),
+    ("risk under a schedule, B = 4", 400, 60, "go(B(4), alpha=rs.schedules.CosineAnnealing(0.4, "
+     "30)).risk([1, 10, 30])"),
+    ("risk of an average per visit, B = 4", 400, 60, "go(B(4), alpha=0.2, average=rs.EMA(0.9, "
+     "per='visit')).risk([1, 10, 100])"),
+    ("risk in stages", 400, 60, "stages = rs.Stages([(5, rs.RandomReshuffling(batches=8)), (None, "
+     "rs.RandomReshuffling(batches=2))]); go(stages, step=0.05).risk([1, 10, 100])"),
+    ("risk, shuffled once, B = 5", 200, 20, "go(rs.ShuffleOnce(batches=5), alpha=0.5).risk([1, 10, 100])"),
+    ("iterate and limit, B = 4", 400, 100, "run = go(B(4), alpha=0.5); run.iterate([1, 1e6]); run.limit()"),
+    ("comparison with least squares, B = 4", 400, 100, "go(B(4), alpha=0.5).compare_limit()"),
+    ("degrees of freedom, B = 4", 400, 100, "go(B(4), alpha=0.5).degrees_of_freedom(range(100))"),
+    ("equivalent ridge, B = 4", 400, 100, "go(B(4), alpha=0.5).ridge_equivalent([1, 10])"),
+    ("best epoch, B = 3", 300, 200, "go(B(3), alpha=0.2).best_epoch()"),
+    ("gradient flow", 400, 100, "rs.gradient_flow(problem).risk([0.1, 1.0, 10.0])"),
+    ("expected risk, B = 4", 400, 100, "go(B(4), alpha=0.5).expected_risk([1, 10, 30])"),
+    ("expected risk with Nesterov, B = 4", 200, 30, "go(B(4), alpha=0.1, momentum=0.8, "
+     "nesterov=True).expected_risk([1, 10, 30])"),
+    ("expected risk in the end, B = 4", 200, 30, "go(B(4), alpha=0.5).expected_risk(float('inf'))"),
+    ("expected risk of shuffled samples", 200, 20, "go(S(20), alpha=0.5).expected_risk([1, 10])"),
+    ("covariance, B = 4", 200, 30, "go(B(4), alpha=0.5).covariance([1, 10]).matrix"),
+    ("500 simulated runs, B = 4", 200, 50, "rs.simulate(problem, B(4), step=0.05, epochs=[1, 10], runs=500, "
+     "seed=0)"),
+    ("stability, B = 4", 400, 100, "go(B(4), alpha=0.5).stability()"),
+    ("mean square stability, B = 8", 200, 8, "go(B(8), alpha=0.5).mean_square_stability()"),
+    ("critical step, B = 4", 200, 30, "rs.critical_step(problem, B(4), mean_square=False)"),
+    ("critical step in mean square, B = 4", 100, 8, "rs.critical_step(problem, B(4), mean_square=True)"),
+    ("critical step with momentum, B = 4", 100, 8, "rs.critical_step(problem, B(4), momentum=0.5, "
+     "mean_square=False)"),
+    ("critical step of shuffled samples", 100, 8, "rs.critical_step(problem, S(10), mean_square=False)"),
+    ("critical step of shuffled samples in mean square", 100, 8, "rs.critical_step(problem, S(10), "
+     "mean_square=True)"),
+    ("leave-one-out, B = 4", 400, 100, "go(B(4), alpha=0.5).leave_one_out(range(100))"),
+    ("leave-one-out of the full batch", 1000, 500, "go(rs.FullBatch(), alpha=0.5).leave_one_out(range(100))"),
+    ("compare schemes", 60, 5, "rs.compare_schemes(problem, [B(4), rs.SampleReshuffling(batches=4), "
+     "rs.WithReplacement(batches=4)], alpha=0.5)"),
+]  # fmt: skip
+"""Of problems that are drawn: what is asked, rows and columns, and the question."""
+
 _QUESTIONS: dict[str, tuple[str, str]] = {
     # Starting.
     "import": (_FRESH, "-c 'import reshuffle; reshuffle.descend'"),
     "command line, --help": (_FRESH, "-m reshuffle --help"),
     "command line, stability": (_FRESH, "-m reshuffle stability --n 200 --p 20 --batches 1,2,4"),
+    **{
+        f"{what}, n = {n}, p = {p}": (f"problem = rs.gaussian({n}, {p}, noise=0.5, seed=1)\n", question)
+        for what, n, p, question in _DRAWN
+    },
     # The mean over orders.
-    "risk, n = 2000, p = 300, B = 4": (
-        _TRUTH.format(2000, 300),
-        "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.5).risk(range(300))",
-    ),
-    "risk, n = 200, p = 400, B = 8": (
-        _TRUTH.format(200, 400),
-        "rs.descend(problem, rs.RandomReshuffling(batches=8), alpha=0.2).risk(range(300))",
-    ),
-    "risk, n = 640, p = 50, B = 64": (
-        _TRUTH.format(640, 50),
-        "rs.descend(problem, rs.RandomReshuffling(batches=64), alpha=0.02).risk(range(100))",
-    ),
-    "risk with momentum, n = 400, p = 60, B = 4": (
-        _TRUTH.format(400, 60),
-        "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.2, momentum=0.5).risk([1, 10, 100])",
-    ),
-    "risk under a schedule, n = 400, p = 60, B = 4": (
-        _TRUTH.format(400, 60),
-        "rs.descend(problem, rs.RandomReshuffling(batches=4), "
-        "alpha=rs.schedules.CosineAnnealing(0.4, 30)).risk([1, 10, 30])",
-    ),
-    "risk of an average per visit, n = 400, p = 60, B = 4": (
-        _TRUTH.format(400, 60),
-        "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.2, "
-        "average=rs.EMA(0.9, per='visit')).risk([1, 10, 100])",
-    ),
-    "risk in stages, n = 400, p = 60": (
-        _TRUTH.format(400, 60),
-        "stages = rs.Stages([(5, rs.RandomReshuffling(batches=8)), (None, rs.RandomReshuffling(batches=2))]); "
-        "rs.descend(problem, stages, step=0.05).risk([1, 10, 100])",
-    ),
-    "risk, shuffled once, n = 200, p = 20, B = 5": (
-        _TRUTH.format(200, 20),
-        "rs.descend(problem, rs.ShuffleOnce(batches=5), alpha=0.5).risk([1, 10, 100])",
-    ),
     "training loss of digits, shuffled samples": (_DIGITS, "digits().training_loss([1, 10, 100])"),
     "training loss of digits with momentum": (_DIGITS, "digits(momentum=0.9).training_loss([1, 10, 100])"),
-    "iterate and limit, n = 400, p = 100, B = 4": (
-        _TRUTH.format(400, 100),
-        "run = rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.5); run.iterate([1, 1e6]); run.limit()",
-    ),
-    "comparison with least squares, n = 400, p = 100, B = 4": (
-        _TRUTH.format(400, 100),
-        "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.5).compare_limit()",
-    ),
-    "degrees of freedom, n = 400, p = 100, B = 4": (
-        _TRUTH.format(400, 100),
-        "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.5).degrees_of_freedom(range(100))",
-    ),
-    "equivalent ridge, n = 400, p = 100, B = 4": (
-        _TRUTH.format(400, 100),
-        "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.5).ridge_equivalent([1, 10])",
-    ),
-    "best epoch, n = 300, p = 200, B = 3": (
-        _TRUTH.format(300, 200),
-        "rs.descend(problem, rs.RandomReshuffling(batches=3), alpha=0.2).best_epoch()",
-    ),
-    "gradient flow, n = 400, p = 100": (
-        _TRUTH.format(400, 100),
-        "rs.gradient_flow(problem).risk([0.1, 1.0, 10.0])",
-    ),
     # Single runs: second moments.
-    "expected risk, n = 400, p = 100, B = 4": (
-        _TRUTH.format(400, 100),
-        "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.5).expected_risk([1, 10, 30])",
-    ),
-    "expected risk with Nesterov, n = 200, p = 30, B = 4": (
-        _TRUTH.format(200, 30),
-        "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.1, momentum=0.8, nesterov=True)"
-        ".expected_risk([1, 10, 30])",
-    ),
-    "expected risk in the end, n = 200, p = 30, B = 4": (
-        _TRUTH.format(200, 30),
-        "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.5).expected_risk(float('inf'))",
-    ),
-    "expected risk of shuffled samples, n = 200, p = 20": (
-        _TRUTH.format(200, 20),
-        "rs.descend(problem, rs.SampleReshuffling(batch_size=20), alpha=0.5).expected_risk([1, 10])",
-    ),
-    "covariance, n = 200, p = 30, B = 4": (
-        _TRUTH.format(200, 30),
-        "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.5).covariance([1, 10]).matrix",
-    ),
     "spread of predictions of digits": (_DIGITS, "digits().predict(X[:100], 10, return_std=True)"),
     "spread of predictions of digits with momentum": (
         _DIGITS,
         "digits(momentum=0.9).predict(X[:100], 10, return_std=True)",
     ),
-    "500 simulated runs, n = 200, p = 50, B = 4": (
-        _TRUTH.format(200, 50),
-        "rs.simulate(problem, rs.RandomReshuffling(batches=4), step=0.05, epochs=[1, 10], runs=500, seed=0)",
-    ),
     # Thresholds.
-    "stability, n = 400, p = 100, B = 4": (
-        _TRUTH.format(400, 100),
-        "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.5).stability()",
-    ),
-    "mean square stability, n = 200, p = 8, B = 8": (
-        _TRUTH.format(200, 8),
-        "rs.descend(problem, rs.RandomReshuffling(batches=8), alpha=0.5).mean_square_stability()",
-    ),
-    "critical step, n = 200, p = 30, B = 4": (
-        _TRUTH.format(200, 30),
-        "rs.critical_step(problem, rs.RandomReshuffling(batches=4), mean_square=False)",
-    ),
-    "critical step in mean square, n = 100, p = 8, B = 4": (
-        _TRUTH.format(100, 8),
-        "rs.critical_step(problem, rs.RandomReshuffling(batches=4), mean_square=True)",
-    ),
-    "critical step with momentum, n = 100, p = 8, B = 4": (
-        _TRUTH.format(100, 8),
-        "rs.critical_step(problem, rs.RandomReshuffling(batches=4), momentum=0.5, mean_square=False)",
-    ),
-    "critical step of shuffled samples, n = 100, p = 8": (
-        _TRUTH.format(100, 8),
-        "rs.critical_step(problem, rs.SampleReshuffling(batch_size=10), mean_square=False)",
-    ),
-    "critical step of shuffled samples in mean square, n = 100, p = 8": (
-        _TRUTH.format(100, 8),
-        "rs.critical_step(problem, rs.SampleReshuffling(batch_size=10), mean_square=True)",
-    ),
     # Rows that are left out.
-    "leave-one-out, n = 400, p = 100, B = 4": (
-        _TRUTH.format(400, 100),
-        "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.5).leave_one_out(range(100))",
-    ),
-    "leave-one-out of the full batch, n = 1000, p = 500": (
-        _TRUTH.format(1000, 500),
-        "rs.descend(problem, rs.FullBatch(), alpha=0.5).leave_one_out(range(100))",
-    ),
     "leave-one-out of digits": (_DIGITS, "digits().leave_one_out([1, 10])"),
     "leave-one-out of digits with momentum": (_DIGITS, "digits(momentum=0.9).leave_one_out([1, 10])"),
     "leave-one-out of single runs, diabetes": (
         _DIABETES,
-        "rs.descend(problem, rs.SampleReshuffling(batch_size=64), step=0.05).leave_one_out([1, 10], of_run=True)",
+        "go(S(64), step=0.05).leave_one_out([1, 10], of_run=True)",
     ),
-    "five folds, diabetes": (
-        _DIABETES,
-        "rs.descend(problem, rs.SampleReshuffling(batch_size=64), step=0.05).cross_validate([1, 10])",
-    ),
+    "five folds, diabetes": (_DIABETES, "go(S(64), step=0.05).cross_validate([1, 10])"),
     # Planning.
     "plan, diabetes": (_DIABETES, "rs.plan(X, y)"),
     "plan with momentum, diabetes": (_DIABETES, "rs.plan(X, y, momenta=[0.0, 0.9])"),
     "plan, digits": (_DIGITS, "rs.plan(X, y)"),
-    "match, diabetes": (
-        _DIABETES,
-        "rs.match(rs.descend(problem, rs.RandomReshuffling(batches=4), step=0.1), batch_size=64, epochs=20)",
-    ),
+    "match, diabetes": (_DIABETES, "rs.match(go(B(4), step=0.1), batch_size=64, epochs=20)"),
     "explain, diabetes": (
-        _DIABETES
-        + "run = rs.descend(problem, rs.RandomReshuffling(batches=4), step=0.1); fit = run.iterate(7)\n",
+        _DIABETES + "run = go(B(4), step=0.1); fit = run.iterate(7)\n",
         "rs.explain(X, y, fit, run, epochs=7)",
-    ),
-    "compare schemes, n = 60, p = 5": (
-        _TRUTH.format(60, 5),
-        "rs.compare_schemes(problem, [rs.RandomReshuffling(batches=4), rs.SampleReshuffling(batches=4), "
-        "rs.WithReplacement(batches=4)], alpha=0.5)",
     ),
     "sweep of 60 recipes, diabetes": (
         _DIABETES,
@@ -223,20 +144,18 @@ _QUESTIONS: dict[str, tuple[str, str]] = {
     ),
     "sweep of shuffled samples, diabetes": (
         _DIABETES,
-        "rs.sweep(problem, over={'batch_size': [32, 64], 'step': [0.01, 0.05]}, scheme=rs.SampleReshuffling, "
-        "ask=['training_loss', 'leave_one_out'], epochs=[1, 10, 100])",
+        "rs.sweep(problem, over={'batch_size': [32, 64], 'step': [0.01, 0.05]}, "
+        "scheme=rs.SampleReshuffling, ask=['training_loss', 'leave_one_out'], epochs=[1, 10, 100])",
     ),
     "accumulated pieces, n = 20000, p = 50": (
-        "problem = rs.gaussian(20_000, 50, seed=1)\n"
-        "pieces = [(problem.X[i::20], problem.y[i::20], i % 4) for i in range(20)]\n",
-        "kept = rs.Accumulator(batches=4)\n"
-        "    for rows, responses, batch in pieces: kept.add(rows, responses, batch=batch)\n"
-        "    rs.descend(kept.problem(), rs.RandomReshuffling(batches=4), step=0.1).iterate(10)",
+        "problem = rs.gaussian(20_000, 50, seed=1)\npieces = [(problem.X[i::20], problem.y[i::20], "
+        "i % 4) for i in range(20)]\n",
+        "kept = rs.Accumulator(batches=4)\n    for rows, responses, batch in pieces: kept.add(rows, "
+        "responses, batch=batch)\n    rs.descend(kept.problem(), B(4), step=0.1).iterate(10)",
     ),
     "kernel of 300 samples": (
         _DIABETES + "import numpy as np\nK = np.exp(-((X[:300, None] - X[:300]) ** 2).sum(axis=-1) / 20)\n",
-        "rs.descend(rs.LeastSquares.from_kernel(K, y[:300]), rs.RandomReshuffling(batches=4), step=0.5)"
-        ".training_loss([1, 10])",
+        "rs.descend(rs.LeastSquares.from_kernel(K, y[:300]), B(4), step=0.5).training_loss([1, 10])",
     ),
     "estimator, diabetes": (
         _DIABETES + "from reshuffle.sklearn import MiniBatchRegressor\n",
@@ -248,12 +167,11 @@ _QUESTIONS: dict[str, tuple[str, str]] = {
     ),
     "probe of a frozen backbone": (
         "import torch\nfrom torch.utils.data import DataLoader, TensorDataset\nimport reshuffle.torch\n"
-        "torch.manual_seed(0)\n"
-        "inputs, labels = torch.randn(300, 20), torch.arange(300) % 3\n"
+        "torch.manual_seed(0)\ninputs, labels = torch.randn(300, 20), torch.arange(300) % 3\n"
         "loader = DataLoader(TensorDataset(inputs, labels), batch_size=32, shuffle=True)\n"
         "backbone = torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.ReLU())\n",
-        "head = reshuffle.torch.probe(backbone, loader)\n"
-        "    head.accuracy(rs.descend(head.problem, rs.SampleReshuffling(batch_size=32), step=0.05), [1, 10])",
+        "head = reshuffle.torch.probe(backbone, loader)\n    head.accuracy(rs.descend(head.problem, S(32), "
+        "step=0.05), [1, 10])",
     ),
     # Limits with no data.
     "limiting curve, B = 2": (_LIMITS, "asymptotics.learning_curve(0.5, 0.5, 2).risk([1, 10, 100])"),
@@ -286,13 +204,10 @@ _QUESTIONS: dict[str, tuple[str, str]] = {
     "free support, two projections": (_FREE, "free.spectrum(p + q).support"),
     "free cdf and quantile": (_FREE, "s = free.spectrum(x + y); s.cdf(1.0), s.quantile(0.3)"),
     "free moments": (_FREE, "free.spectrum(x * y * x + y).moments(8)"),
-    "free multiplicative convolution": (
-        _FREE,
-        "free.multiply(law, free.MarchenkoPastur(0.1)).support",
-    ),
+    "free multiplicative convolution": (_FREE, "free.multiply(law, free.MarchenkoPastur(0.1)).support"),
     "free deconvolution": (
-        _FREE
-        + "seen = free.multiply(law, free.MarchenkoPastur(0.1)).quantile([(k + 0.5) / 200 for k in range(200)])\n",
+        _FREE + "seen = free.multiply(law, "
+        "free.MarchenkoPastur(0.1)).quantile([(k + 0.5) / 200 for k in range(200)])\n",
         "free.divide(seen, free.MarchenkoPastur(0.1)).law",
     ),
     "Brown measure": (_FREE, "free.brown(x + 1j * y).density([0.1 + 0.1j, 1.0 + 0.5j])"),
@@ -320,7 +235,8 @@ def _program(before: str, question: str) -> str:
             "print(used.ru_utime + used.ru_stime)"
         )
     return (
-        f"import json, time, warnings\nimport reshuffle as rs\nwarnings.simplefilter('ignore')\n{before}\n"
+        f"import json, time, warnings\nimport reshuffle as rs\nwarnings.simplefilter('ignore')\n"
+        f"{_SHORT}{before}\n"
         f"taken = []\nwhile len(taken) < 5 and sum(taken) < {_ENOUGH}:\n    begin = time.process_time()\n"
         f"    {question}\n    taken.append(time.process_time() - begin)\nprint(min(taken))"
     )
