@@ -399,6 +399,9 @@ def test_forced_colours_tell_which_tab_is_open(visit):
         '[role="tab"]', "tabs => tabs.map(tab => getComputedStyle(tab).borderBottomStyle)"
     )
     assert edges == ["solid", "none", "none", "none"]
+    # The handle on the chart is drawn in its own colours: the system's would hide it.
+    handle = visitor.page.locator("#limit-steps .handle")
+    assert handle.evaluate("one => getComputedStyle(one).forcedColorAdjust") == "none"
 
 
 HOSTILE = {
