@@ -9,6 +9,14 @@ import reshuffle as rs
 from reshuffle import free
 
 
+def marchenko_pastur(aspect, count=2000):
+    """Points and weights of the law of W without its atom, by Gauss-Chebyshev quadrature of its density."""
+    low, high = (1 - math.sqrt(aspect)) ** 2, (1 + math.sqrt(aspect)) ** 2
+    angle = (np.arange(count) + 0.5) * math.pi / count
+    x = (low + high) / 2 - (high - low) / 2 * np.cos(angle)
+    return x, ((high - low) / 2 * np.sin(angle)) ** 2 / (2 * math.pi * aspect * x) * math.pi / count
+
+
 def expression(aspect, alpha, batches, covariance=None):
     """The expressions alpha Z, alpha M and Sigma of free variables, with Sigma^(1/2) one more of them if given."""
     law = free.MarchenkoPastur(batches * aspect, alpha / batches)

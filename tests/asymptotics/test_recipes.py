@@ -8,17 +8,10 @@ import scipy.optimize
 
 import reshuffle as rs
 from reshuffle.asymptotics import best_recipe, learning_curve
+from tests.asymptotics.oracles import marchenko_pastur
 from tests.looped import for_all
 
 LAMBDA = np.arange(1.0, 41.0) ** -1.2
-
-
-def marchenko_pastur(aspect):
-    """Points and weights of the law of W for aspect < 1, by Gauss-Chebyshev quadrature of its density."""
-    low, high = (1 - math.sqrt(aspect)) ** 2, (1 + math.sqrt(aspect)) ** 2
-    angle = (np.arange(2000) + 0.5) * math.pi / 2000
-    x = (low + high) / 2 - (high - low) / 2 * np.cos(angle)
-    return x, ((high - low) / 2 * np.sin(angle)) ** 2 / (2 * math.pi * aspect * x) * math.pi / 2000
 
 
 def flow_risk(aspect, noise, time):

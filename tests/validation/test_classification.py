@@ -100,6 +100,7 @@ def test_the_deviation_is_that_of_the_accuracies_of_all_orders():
     scores = y - found.residuals + (heads - heads.mean(axis=0)) @ X.T
     accuracies = ((scores > 0) == (y > 0)).mean(axis=1)
     made = found.classification
+    assert "in a single run" in repr(made)
     assert accuracies.std() > 0.05
     assert abs(made.accuracy - accuracies.mean()) < 4 * accuracies.std() / math.sqrt(made.runs)
     assert made.deviation == pytest.approx(accuracies.std(), rel=0.3)

@@ -7,13 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.integrate
 
 import reshuffle as rs
 from reshuffle import asymptotics, free
 from reshuffle.asymptotics import BatchLaw, LearningCurve, batch_spectrum, learning_curve
 from reshuffle.free import ConvergenceError
-from tests.asymptotics.oracles import expression, finite_risk
+from tests.asymptotics.oracles import expression, finite_risk, marchenko_pastur
 from tests.looped import for_all
 
 EPOCHS = np.array([1, 3, 10, 40, 200])
@@ -21,22 +20,10 @@ EPOCHS = np.array([1, 3, 10, 40, 200])
 
 def full_batch_risk(aspect, alpha, epochs, noise, signal):
     """Gradient descent in the limit by quadrature with the Marchenko-Pastur density, as in the literature."""
-    low, high = (1 - math.sqrt(aspect)) ** 2, (1 + math.sqrt(aspect)) ** 2
-
-    def integral(function):
-        def integrand(angle):
-            x = (low + high) / 2 - (high - low) / 2 * math.cos(angle)
-            density = (high - low) / 2 * math.sin(angle) / (2 * math.pi * aspect * x)
-            return function(x) * density * (high - low) / 2 * math.sin(angle)
-
-        return scipy.integrate.quad(integrand, 0, math.pi, limit=500, epsabs=1e-14, epsrel=1e-12)[0]
-
-    def drift(x):
-        return alpha * math.fsum((1 - alpha * x) ** epoch for epoch in range(epochs))
-
+    x, weights = marchenko_pastur(aspect)
+    decay, drift = (1 - alpha * x) ** epochs, alpha * sum((1 - alpha * x) ** epoch for epoch in range(epochs))
     frozen = signal**2 * max(0.0, 1 - 1 / aspect)
-    bias = signal**2 * integral(lambda x: (1 - alpha * x) ** (2 * epochs))
-    return frozen, bias, noise**2 * aspect * integral(lambda x: x * drift(x) ** 2)
+    return frozen, signal**2 * (weights @ decay**2), noise**2 * aspect * (weights @ (x * drift**2))
 
 
 @for_all(

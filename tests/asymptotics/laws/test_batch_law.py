@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-import reshuffle as rs
 from reshuffle import free
 from reshuffle.asymptotics import BatchLaw, FullBatchLaw, TwoBatchLaw, batch_spectrum
 from reshuffle.asymptotics.batch_system import BatchSystem
-from reshuffle.asymptotics.contour import TwoResolvents
 from reshuffle.asymptotics.interval_series import IntervalSeries
 from reshuffle.asymptotics.spectra import population
 from tests.asymptotics.oracles import expression
@@ -45,32 +43,6 @@ def test_a_covariance_is_one_more_free_variable(batches, aspect):
     assert found[0] == pytest.approx(spectrum.cauchy(z), rel=1e-9)
     assert found[1] == pytest.approx(spectrum.weighted(sigma).cauchy(z), rel=1e-9)
     assert found[2] == pytest.approx(spectrum.weighted(m).cauchy(z) / 0.3, rel=1e-9)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("batches", "aspect", "alpha"), [(3, 0.25, 0.4), (4, 1.5, 0.2), (6, 0.25, 2.0)])
-def test_sampled_eigenvalues_follow_the_law(batches, aspect, alpha):
-    law = BatchLaw(aspect, alpha, batches)
-    eigenvalues = law._sampled_eigenvalues()
-    levels = (law.cdf(eigenvalues) - law.frozen[0]) / (1 - law.frozen[0])
-    assert np.abs(levels - (np.arange(len(levels)) + 0.5) / len(levels)).max() < 1.5 / len(levels) ** 0.75
-
-
-@pytest.mark.slow
-def test_two_resolvents_are_those_of_large_matrices():
-    eigenvalues, alpha, n, p = np.array([0.3, 3.0]), 0.25, 1600, 800
-    law = BatchLaw(p / n, alpha, 2, eigenvalues)
-    z = np.array([0.4 + 0.3j, 0.9 + 0.4j])
-    problem = rs.gaussian(n, p, covariance=np.repeat(eigenvalues, p // 2), seed=3)
-    epoch = rs.descend(problem, rs.RandomReshuffling(batches=2), alpha=alpha).epoch
-    first, second = (np.linalg.inv(point * np.eye(p) - alpha * epoch.Z) for point in z)
-    noise = epoch.modified_features.T @ epoch.modified_features / n
-    sampled = np.trace(first * np.repeat(eigenvalues, p // 2) @ second @ noise) / p
-    source = np.array([0.5, 1.5])
-    noise_pairs, signal_pairs = TwoResolvents(law.system, law.states(z), source).tables()
-    assert noise_pairs[0, 1] == pytest.approx(sampled, rel=0.01)
-    signal = np.trace(first * np.repeat(eigenvalues, p // 2) @ second * np.repeat(source, p // 2)) / p
-    assert signal_pairs[0, 1] == pytest.approx(signal, rel=0.01)
 
 
 def test_one_batch_is_marchenko_pastur_through_either_door():

@@ -7,21 +7,13 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.asymptotics import replacement_curve
+from tests.asymptotics.oracles import marchenko_pastur
 from tests.looped import for_all
-
-
-def marchenko_pastur_nodes(aspect, count=400):
-    """Points and weights of the law of W, by Chebyshev's rule in closed form, without the atom at zero."""
-    low, high = (1 - math.sqrt(aspect)) ** 2, (1 + math.sqrt(aspect)) ** 2
-    angles = (np.arange(count) + 0.5) * np.pi / count
-    x = (low + high) / 2 - (high - low) / 2 * np.cos(angles)
-    density = np.sqrt((x - low) * (high - x)) / (2 * np.pi * aspect * x)
-    return x, density * (high - low) / 2 * np.sin(angles) * np.pi / count
 
 
 def solved_volterra(aspect, alpha, noise, signal, end, steps):
     """rho and the spread at `end`, by the trapezoidal rule in time on the equation as it is printed."""
-    x, weights = marchenko_pastur_nodes(aspect)
+    x, weights = marchenko_pastur(aspect, 400)
     times = np.linspace(0, end, steps + 1)
     fading = np.exp(-2 * alpha * np.outer(times, x))
     forcing = fading @ (weights * (signal**2 * x + noise**2 * aspect)) + noise**2 * max(1 - aspect, 0.0)
