@@ -13,6 +13,7 @@ from reshuffle import asymptotics, free
 from tests.cli.terminal import run
 from tests.looped import for_all
 from tests.lowest import lowest
+from tests.training import train
 
 X = np.random.default_rng(0).standard_normal((24, 3)) @ np.diag([1.0, 2.0, 0.5])
 Y = X @ np.array([1.0, -0.5, 2.0]) + np.random.default_rng(1).standard_normal(24)
@@ -42,12 +43,8 @@ def test_every_requirement_has_a_lowest_version():
 def test_a_run_is_what_training_gives(recipe, outside_decay):
     """In order, so that there is nothing to be averaged."""
     run = rs.descend(rs.LeastSquares(X, Y), rs.Cyclic(batch_size=8), step=0.05, **recipe)
-    beta, buffer = np.zeros(3), np.zeros(3)
-    for _ in range(3):
-        for rows in np.split(np.arange(24), 3):
-            gradient = X[rows].T @ (X[rows] @ beta - Y[rows]) / 8 + outside_decay * beta
-            buffer = recipe.get("momentum", 0.0) * buffer + gradient
-            beta = beta - 0.05 * buffer
+    momentum, visited = recipe.get("momentum", 0.0), np.split(np.arange(24), 3) * 3
+    beta = train(X, Y, visited, rate=0.05, momentum=momentum, decay=outside_decay)
     np.testing.assert_allclose(run.iterate(3), beta, rtol=1e-10)
     assert float(run.training_loss(3)) == pytest.approx(np.square(Y - X @ beta).mean() / 2)
 

@@ -1,6 +1,7 @@
 """Populations from sample eigenvalues: closer than the eigenvalues themselves, and within the stated error."""
 
 import numpy as np
+from benchmarks.divide import distance
 
 from reshuffle import free
 from tests.looped import for_all
@@ -21,12 +22,6 @@ def sampled(sigma, ratio, seed):
     n = round(P / ratio)
     x = np.random.default_rng(seed).standard_normal((n, P)) * np.sqrt(sigma)
     return np.maximum(np.linalg.eigvalsh(x.T @ x / n), 0.0)
-
-
-def distance(law, sigma):
-    """Return the Wasserstein-1 distance from the population, over its mean."""
-    levels = (np.arange(20_000) + 0.5) / 20_000
-    return np.abs(law.quantile(levels) - free.Discrete(sigma).quantile(levels)).mean() / sigma.mean()
 
 
 @for_all("name", POPULATIONS)

@@ -13,6 +13,7 @@ from reshuffle.errors import UnsupportedError
 from tests.looped import for_all
 from tests.oracles.every_order import Design, Enumeration, epochs_reshuffled
 from tests.problems import Case
+from tests.training import train
 
 PROBLEM = rs.gaussian(12, 3, noise=1.0, seed=8)
 X, Y = PROBLEM.X, PROBLEM.y
@@ -44,13 +45,9 @@ def share(part, whole):
 
 def trained(epochs, batches, step, seed, data):
     """Real training on contiguous batches in a fresh random order."""
-    rng, beta = np.random.default_rng(seed), np.zeros(data.p)
-    parts = np.split(np.arange(data.n), batches)
-    for _ in range(epochs):
-        for batch in rng.permutation(batches):
-            rows = parts[batch]
-            beta = beta - step * data.X[rows].T @ (data.X[rows] @ beta - data.y[rows]) / len(rows)
-    return beta
+    rng, parts = np.random.default_rng(seed), np.split(np.arange(data.n), batches)
+    visited = [parts[batch] for _ in range(epochs) for batch in rng.permutation(batches)]
+    return train(data.X, data.y, visited, rate=step)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.3])

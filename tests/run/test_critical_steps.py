@@ -5,10 +5,10 @@ import pickle
 from itertools import product
 from math import prod
 
-import mpmath
 import numpy as np
 import pytest
 import scipy.linalg
+from benchmarks.step_coverage import rate_in_one_column
 from numpy.polynomial import Polynomial
 
 import reshuffle as rs
@@ -289,25 +289,6 @@ GRID = np.geomspace(0.02, 0.999, 60)
 """Shares of a critical step at which a run is to be stable."""
 
 
-def mean_in_one_column(squares, batches):
-    """sum_i (-step)^i binom(B, i) e_i(a) / binom(n, i) as a function of the step, with digits to spare."""
-    n = len(squares)
-    with mpmath.workdps(40 + n):
-        sums = [mpmath.mpf(1)] + [mpmath.mpf(0)] * batches
-        for square in squares:
-            for i in range(batches, 0, -1):
-                sums[i] += mpmath.mpf(float(square)) * sums[i - 1]
-        weighted = [
-            (-1) ** i * sums[i] * math.comb(batches, i) / math.comb(n, i) for i in range(batches, -1, -1)
-        ]
-
-    def mean(step):
-        with mpmath.workdps(40 + n):
-            return float(mpmath.polyval(weighted, mpmath.mpf(float(step))))
-
-    return mean
-
-
 def is_first_end(rate, step, rel=1e-8):
     """Whether a rate is one at a step, and nowhere before."""
     return abs(rate(step) - 1) < rel * 1e3 and all(rate(share * step) < 1 for share in GRID)
@@ -348,12 +329,12 @@ def test_a_window_of_instability_is_not_stepped_over():
 def test_one_column_is_exact(first):
     for seed in range(first, first + 4):
         squares, batch_size = heavy_column(seed)
-        mean = mean_in_one_column(squares, -(-len(squares) // batch_size))
+        rate = rate_in_one_column(squares, -(-len(squares) // batch_size))
         found = rs.critical_step(
             column(squares), rs.SampleReshuffling(batch_size=batch_size), mean_square=False
         )
         assert found.error_kind == "exact"
-        assert is_first_end(lambda step, mean=mean: abs(mean(step)), found)
+        assert is_first_end(lambda step, rate=rate: rate(float(step)), found)
 
 
 def test_many_fixed_batches_of_rank_one_do_the_same_in_every_order():

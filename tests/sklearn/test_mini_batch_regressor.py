@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 import reshuffle as rs
 from reshuffle.sklearn import MiniBatchRegressor
 from tests.looped import for_all, pairwise
-from tests.sklearn.training import centred, cut, data, every_training, train
+from tests.training import centred, cut, data, every_training, train
 
 FOREVER = {"batch_size": None, "epochs": math.inf}
 

@@ -10,9 +10,9 @@ import pytest
 from sklearn.model_selection import GridSearchCV, KFold, LeaveOneGroupOut
 
 from reshuffle.sklearn import MiniBatchRegressor, MiniBatchRegressorCV
+from tests import training
 from tests.looped import for_all
-from tests.sklearn import training
-from tests.sklearn.training import centred, cut, train
+from tests.training import centred, cut, train
 
 data = partial(training.data, p=12, signal=1 / 3, noise=1.5)
 

@@ -5,7 +5,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from benchmarks.accuracy import split
 from sklearn.metrics import confusion_matrix
 
 import reshuffle as rs
@@ -26,18 +26,8 @@ def trained(X, Y, batch_size, step, epochs, runs, seed, without=None):
     return weights
 
 
-def table(load, part=0.5, seed=0):
-    """Rows to learn from and rows to be predicted, standardized by the former, with a column of ones."""
-    X, y = load(return_X_y=True)
-    order = np.random.default_rng(seed).permutation(len(X))
-    some, others = np.split(order, [int(part * len(X))])
-    scale = 16.0 if load is load_digits else X[some].std(axis=0)
-    X = np.column_stack([(X - (load is not load_digits) * X[some].mean(axis=0)) / scale, np.ones(len(X))])
-    return X[some], y[some], X[others], y[others]
-
-
 def test_against_runs_that_leave_out_each_row():
-    X, y, _, _ = table(load_wine, 0.25)
+    X, y, _, _ = split("wine", 0, 0.25)
     X, Y, n, each = X[:, [0, 1, 2, 3, -1]], np.eye(3)[y], len(X), 60
     run = rs.descend(rs.LeastSquares(X, Y), rs.SampleReshuffling(batch_size=4), step=0.4)
     found = run.leave_one_out([0, 3])
@@ -58,7 +48,7 @@ def test_against_runs_that_leave_out_each_row():
 
 
 def test_without_randomness_it_is_that_of_refits():
-    X, y, _, _ = table(load_wine, 0.4)
+    X, y, _, _ = split("wine", 0, 0.4)
     Y, rows = np.eye(3)[y], np.arange(1, len(X), 2)
     for scheme in (rs.FullBatch(), rs.Cyclic(batch_size=16)):
         run = rs.descend(rs.LeastSquares(X, Y), scheme, step=0.1)
@@ -109,7 +99,7 @@ def test_the_deviation_is_that_of_the_accuracies_of_all_orders():
 
 
 def test_centred_and_weighted_classes_are_those_that_were_given():
-    X, y, _, _ = table(load_breast_cancer, 0.2)
+    X, y, _, _ = split("breast cancer", 0, 0.2)
     X = X[:, :-1]
     weights = np.random.default_rng(0).uniform(0.5, 2.0, len(X))
     shares = weights / weights.sum()
@@ -129,7 +119,7 @@ def test_centred_and_weighted_classes_are_those_that_were_given():
 
 
 def test_divergence_and_what_cannot_be_asked():
-    X, y, _, _ = table(load_wine, 0.3)
+    X, y, _, _ = split("wine", 0, 0.3)
     run = rs.descend(rs.LeastSquares(X, np.eye(3)[y]), rs.SampleReshuffling(batch_size=8), step=0.05)
     with pytest.raises(ValueError, match="epochs must be finite for the accuracy of single runs"):
         _ = run.leave_one_out([1, math.inf]).accuracy

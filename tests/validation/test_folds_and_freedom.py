@@ -10,6 +10,7 @@ from sklearn.model_selection import KFold, LeaveOneOut, TimeSeriesSplit, cross_v
 import reshuffle as rs
 from tests.looped import for_all
 from tests.oracles.every_order import epochs_reshuffled
+from tests.training import train
 from tests.validation.enumerated import residuals
 
 DATA = rs.gaussian(30, 6, noise=0.5, seed=2)
@@ -31,8 +32,8 @@ def test_folds_are_runs_on_the_other_rows(scheme, outputs):
     run = rs.descend(rs.LeastSquares(DATA.X, y), scheme, step=0.05)
     cuts = list(KFold(4, shuffle=True, random_state=0).split(DATA.X))
     found = run.cross_validate([1, 20, math.inf], folds=KFold(4, shuffle=True, random_state=0))
-    for train, test in cuts:
-        alone = rs.descend(rs.LeastSquares(DATA.X[train], y[train]), scheme, step=0.05)
+    for kept, test in cuts:
+        alone = rs.descend(rs.LeastSquares(DATA.X[kept], y[kept]), scheme, step=0.05)
         want = y[test] - alone.predict(DATA.X[test], [1, 20, math.inf])
         np.testing.assert_allclose(found.residuals[:, test], want, atol=1e-9)
     np.testing.assert_allclose(found.mean_square, np.square(found.residuals).mean(axis=1), rtol=1e-12)
@@ -230,11 +231,8 @@ def test_finite_epochs_with_the_means_of_the_others(scheme, weights):
     for i in range(12):
         kept = np.where(np.arange(12) == i, 0.0, w)
         A, t = centred(X, y, kept)
-        W, g = A.T @ (kept[:, None] * A) / 12, A.T @ (kept * t) / 12
         for number, epoch in enumerate((1, 9)):
-            b = np.zeros(4)
-            for _ in range(epoch * scheme.steps(12)):
-                b = b - 0.02 * (W @ b - g)
+            b = train(A, t, [range(12)] * (epoch * scheme.steps(12)), rate=0.02, weights=kept)
             np.testing.assert_allclose(found.residuals[number, i], t[i] - A[i] @ b, rtol=1e-9)
 
 

@@ -14,6 +14,7 @@ from reshuffle.validation.contour import around
 from tests.looped import for_all, pairwise
 from tests.oracles.every_order import epochs_of_shuffled_samples, in_order
 from tests.problems import close
+from tests.training import train
 from tests.validation.enumerated import problem, residuals
 
 EPOCHS = np.array([0, 1, 2, 7, 40])
@@ -118,9 +119,7 @@ def test_weights_are_those_of_repeated_rows():
     for i in range(6):
         kept = np.where(np.arange(6) == i, 0.0, weights)
         W, g = data.X.T @ (kept[:, None] * data.X) / 6, data.X.T @ (kept * data.y) / 6
-        b = np.zeros(2)
-        for _ in range(5):
-            b = b - 0.1 * (W @ b - g)
+        b = train(data.X, data.y, [range(6)] * 5, rate=0.1, weights=kept)
         want = [data.y[i] - data.X[i] @ b, data.y[i] - data.X[i] @ np.linalg.solve(W, g)]
         np.testing.assert_allclose(found.residuals[:, i], want, rtol=1e-9)
     squares = np.square(found.residuals)
