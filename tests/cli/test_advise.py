@@ -169,16 +169,21 @@ def test_the_units_of_several_targets_do_not_matter(capsys):
     assert re.search(r"[\d.]+ ± [\d.]+ of the variance of the targets .* \(RMSE: price [\d.]+ ± ", words)
 
 
-@for_all("way", ["semicolons", "decimal commas", "spaces", "parquet"])
+@for_all("way", ["semicolons", "decimal commas", "spaces", "names of rows", "parquet", "index"])
 def test_the_programs_read_the_file_as_it_was_read(capsys, way):
-    name = "mine.parquet" if way == "parquet" else "mine.csv"
+    name, drop = "mine.parquet" if way in ("parquet", "index") else "mine.csv", "rent"
     if way == "parquet":
         TRAINED.to_parquet(name)
+    elif way == "index":
+        TRAINED.set_index("id").to_parquet(name)
+    elif way == "names of rows":
+        TRAINED.set_index("house " + TRAINED.id.astype(str)).rename_axis(None).to_csv(name)
+        drop = "rent --drop ''"
     elif way == "spaces":
         TRAINED.rename(columns=lambda column: f" {column} ").to_csv(name, index=False)
     else:
         TRAINED.to_csv(name, index=False, sep=";", decimal="," if way == "decimal commas" else ".")
-    outcome = run(capsys, f"advise --data {name} --target price --drop rent {QUICK} --json -")
+    outcome = run(capsys, f"advise --data {name} --target price --drop {drop} {QUICK} --json -")
     assert outcome.code == 0, outcome.err
     assert ("has decimal commas" in outcome.err) == (way == "decimal commas")
     left = executed(json.loads(outcome.out)["snippets"]["torch"])

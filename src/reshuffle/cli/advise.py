@@ -569,7 +569,13 @@ def _reading(name: str, path: str, data: Data) -> str:
     as_words = f".astype({words})" * bool(data.encoded)
     assert data.table is not None
     if Path(path).suffix.lower() == ".parquet":
-        return f"{name} = pd.read_parquet({_code(path)}){as_words}"
+        import pyarrow.parquet
+
+        # pandas would make an index of these columns.
+        known = (pyarrow.parquet.read_schema(path).pandas_metadata or {}).get("index_columns", [])
+        index = [column for column in known if isinstance(column, str)]
+        columns = f".reset_index(names={_code(index)})" * bool(index)
+        return f"{name} = pd.read_parquet({_code(path)}){columns}{as_words}"
     settings = [
         _code(path) if path != reader.STANDARD_INPUT else "open(0)",
         *[f"sep={data.table.separator!r}"] * (data.table.separator != ","),
@@ -577,6 +583,9 @@ def _reading(name: str, path: str, data: Data) -> str:
         *[f"dtype={words}"] * (bool(data.encoded) and not data.table.is_padded),
     ]
     stripped = f".rename(columns=str.strip){as_words}" * data.table.is_padded
+    if "" in data.table.names:
+        # What pandas calls a column without a name.
+        stripped += f'.rename(columns={{"Unnamed: {data.table.names.index("")}": ""}})'
     return f"{name} = pd.read_csv({', '.join(settings)}){stripped}"
 
 
