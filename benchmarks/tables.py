@@ -27,7 +27,7 @@ from sklearn import preprocessing
 
 import reshuffle as rs
 from benchmarks.harness import arguments, markdown
-from benchmarks.promises import Outcome, Rows, line
+from benchmarks.plan_coverage import Outcome, Rows, line
 from reshuffle._linalg import one_thread
 from reshuffle._progress import track
 

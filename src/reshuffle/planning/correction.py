@@ -6,7 +6,7 @@ bootstrapped (Tsamardinos, Greasidou and Borboudakis, 2018): rows are drawn with
 their left-out squares, and judged by those of the rows that were not drawn. Their mean is taken times
 exp(v / 2), with v its squared relative standard error: a mean of skewed squares is more often too small than too
 large. The interval has as much on both sides, in the logarithm, as the farther of the 2.5% and 97.5% quantiles
-of the bootstrapped means. `benchmarks/promises.py` measures bias and coverage.
+of the bootstrapped means. `benchmarks/plan_coverage.py` measures bias and coverage.
 """
 
 import math

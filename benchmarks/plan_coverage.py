@@ -1,17 +1,17 @@
-"""The test error that a plan promises, beside the one on fresh rows: bias, and coverage of its 95% interval.
+"""The test error that a plan predicts, and the one on fresh rows: its bias, and the coverage of its 95% interval.
 
-python -m benchmarks.promises [--problems 1020] [--few 150] [--splits 30] [--jobs 2]
-python -m benchmarks.promises --explain 200
+python -m benchmarks.plan_coverage [--problems 1020] [--few 150] [--splits 30] [--jobs 2]
+python -m benchmarks.plan_coverage --explain 200
 
 Problems are drawn: n rows from 8 to 300, evenly in the logarithm, and --few more of each kind with 15 to 29 rows;
 columns from n / 20 to 2 n, three signal-to-noise ratios, columns alike or correlated, of equal or decaying
 variance, in units of their own. The truth is the error on 4,000 fresh rows. Data sets are split: n rows to plan
 with, all others are the truth. Both are for a single run of the recommended recipe: the mean over its orders plus
-the spread. The bias is the geometric mean of promise over truth, less one; in brackets that of the estimate of the
-recipe before it is corrected for the choice.
+the spread. The bias is the geometric mean of predicted over true error, less one; in brackets that of the estimate
+of the recipe before it is corrected for the choice.
 
-With --explain, so many runs of each of 36 recipes are trained honestly, and `explain` is asked of each: the shares
-of probabilities below 0.05 and 0.01 should be as large.
+With --explain, so many runs of each of 36 recipes are trained as stated, and `explain` judges each: the shares of
+probabilities below 0.05 and 0.01 should be as large.
 """
 
 import math
@@ -49,11 +49,11 @@ Rows = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was promised, what was estimated without correction, and the truth."""
+    """The predicted error, the estimate without correction, and the truth."""
 
     group: str
     n: int
-    promised: float
+    predicted: float
     naive: float
     truth: float
     low: float
@@ -115,7 +115,7 @@ def split(name: str, n: int, seed: int) -> tuple[Rows, Rows]:
 
 
 def outcome(task: tuple[str, int, int]) -> Outcome | None:
-    """The promise and the truth; nothing where there is nothing to learn. n = 0, or -1 for few rows: drawn."""
+    """The prediction and the truth; nothing where there is nothing to learn. n = 0, or -1 for few rows: drawn."""
     name, n, seed = task
     (X, y), (fresh, answers) = split(name, n, seed) if n > 0 else drawn(name, seed, few=n < 0)
     if not np.ptp(y, axis=0).all() or not np.ptp(X, axis=0).any():
@@ -131,18 +131,18 @@ def line(name: str, sizes: str, found: Sequence[Outcome]) -> None:
     """Print a row of the table, unless it would have a single problem."""
     if len(found) < 2:
         return
-    promised, naive = (
-        np.log([getattr(one, which) / one.truth for one in found]) for which in ("promised", "naive")
+    predicted, naive = (
+        np.log([getattr(one, which) / one.truth for one in found]) for which in ("predicted", "naive")
     )
     covered = np.mean([one.low <= one.truth <= one.high for one in found])
     width = np.median([one.high / one.low for one in found]) ** 0.5
-    error = 100 * promised.std(ddof=1) / math.sqrt(len(found))
-    bias, before = (f"{100 * math.expm1(logs.mean()):+.1f}%" for logs in (promised, naive))
+    error = 100 * predicted.std(ddof=1) / math.sqrt(len(found))
+    bias, before = (f"{100 * math.expm1(logs.mean()):+.1f}%" for logs in (predicted, naive))
     row(name, sizes, len(found), f"{bias} ± {error:.1f} ({before})", f"{covered:.0%}", f"{width:.2f}")
 
 
-def honest(runs: int, seed: int) -> None:
-    """Print how often `explain` finds honest runs improbable."""
+def explained(runs: int, seed: int) -> None:
+    """Print how often `explain` finds runs improbable that were trained as stated."""
     problems = {"Gaussian, 100 x 10": rs.gaussian(100, 10, noise=1.0, seed=0)}
     for name in ("diabetes", "breast cancer"):
         X, y = (preprocessing.scale(part) for part in data_set(name))
@@ -170,10 +170,10 @@ def honest(runs: int, seed: int) -> None:
 
 def main() -> None:
     """Print the table."""
-    explain = 0, "how many honest runs explain is asked of"
+    explain = 0, "how many runs of each recipe are explained"
     given = arguments(__doc__, problems=1020, few=150, splits=30, jobs=2, seed=70_000, explain=explain)
     if given.explain:
-        honest(given.explain, given.seed)
+        explained(given.explain, given.seed)
         return
     each = -(-given.problems // len(KINDS))
     tasks = [(kind, 0, given.seed + seed) for kind in KINDS for seed in range(each)]
@@ -183,7 +183,7 @@ def main() -> None:
     with ProcessPoolExecutor(given.jobs) as pool:
         made = pool.map(outcome, tasks, chunksize=10)
         found = [one for one in track(made, len(tasks), "plans") if one is not None]
-    markdown("data", "rows", "problems", "bias (naive)", "coverage", "high / promise")
+    markdown("data", "rows", "problems", "bias (naive)", "coverage", "high / predicted")
     for kind in (*KINDS, "all drawn"):
         of_kind = [one for one in found if one.group in (KINDS if kind == "all drawn" else [kind])]
         for first, last in SIZES:
