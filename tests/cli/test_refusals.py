@@ -124,19 +124,14 @@ def folder(tmp_path, monkeypatch):
         ("completion", "requires an argument"),
         ("curve --n", "requires an argument"),
         # Numbers.
-        ("curve --n abc --p 3 --alpha 0.1", "abc"),
         ("curve --n 2.5 --p 3 --alpha 0.1", "2.5"),
         ("curve --n -5 --p 3 --alpha 0.1", "n must be a whole number between 1 and 1000000000, but it is -5"),
-        ("curve --n 5 --p -3 --alpha 0.1 --covariance powerlaw:1", "p must be a whole number of at least 1"),
         ("curve --alpha 0.1", "give --n and --p to draw data, or --data FILE"),
         ("curve --n 5 --p 3", "exactly one of --alpha and --step must be given, but neither is"),
         (f"{CURVE} --step 0.1", "exactly one of --alpha and --step must be given, but both are"),
-        ("curve --n 5 --p 3 --alpha -1", "alpha must be a finite number >= 0, but it is -1.0"),
-        (f"{CURVE} --seed -1", "seed must be a whole number of at least 0, but it is -1"),
         (f"{CURVE} --epochs -1", "--epochs must be a whole number between 0 and 2^53, but it is -1"),
         (f"{CURVE} --batches 0", "--batches must be whole numbers of at least 1"),
         (f"{CURVE} --batches two", "such as 1,2,4, but it is 'two'"),
-        (f"{CURVE} --batches 21", "batches must be a whole number between 1 and 20, the number of rows"),
         (f"{CURVE} --scheme bogosort", "--scheme must be among reshuffling, sample-reshuffling, cyclic"),
         (f"{CURVE} --simulate 5", "runs must be even"),
         # Covariances.
@@ -220,7 +215,6 @@ def folder(tmp_path, monkeypatch):
         ),
         # Spectra.
         ("spectrum", "give --aspect and --alpha, or --expression"),
-        ("spectrum --aspect 0.5 --alpha 0", "alpha must be"),
         ("spectrum --aspect 0.5 --alpha 0.2 --law x=sc(1)", "--law describes a variable of --expression"),
         (
             "spectrum --aspect 0.5 --alpha 0.2 --moments 0",
@@ -231,13 +225,7 @@ def folder(tmp_path, monkeypatch):
         ("spectrum --expression x", "needs the law of every variable"),
         (f"{LAW} x*y", "self-adjoint"),
         (f"{LAW} z", 'or one of the variables x, y, but there is "z"'),
-        (f"{LAW} \"__import__('os').system('ls')\"", "expected + - * / **, brackets, numbers"),
-        ("spectrum --expression x --law x=open('f')", "expected a law"),
         ("spectrum --expression x --law x", "expected the name of a variable, = and a law"),
-        (
-            "spectrum --expression x --law x=mp(ratio=.5,ratio=.2)",
-            "expected an argument that is not given yet",
-        ),
         # Stability and limits.
         ("stability", "give --n and --p"),
         (
@@ -248,18 +236,12 @@ def folder(tmp_path, monkeypatch):
         ("stability --aspect 1 --mean-square", "describes the mean over orders of ever larger data"),
         ("stability --aspect 1 --scheme with-replacement", "must be reshuffling or full-batch with --aspect"),
         ("limits --aspect 1.5", "give --alpha, the full-batch step, or --best"),
-        ("limits --aspect 1 --alpha 0.1 --noise -1", "noise must be"),
-        ("limits --aspect 1 --alpha 0.1 --epochs -3", "--epochs must be a whole number"),
         ("limits --aspect 1 --alpha 0.1 --budget 3", "--budget is for --best"),
         (f"{BEST} --alpha 0.1", "--best finds the step by itself"),
         (f"{BEST} --budget 0", "--budget must be a whole number of at least 1"),
-        (f"{BEST} --covariance toeplitz:1", "correlation must lie between -1 and 1"),
-        (f"{BEST} --covariance power:1:0", "size must be a whole number of at least 1"),
-        (f"{BEST} --covariance power:30", "within a factor 1e12 of each other"),
         (f"{BEST} --covariance power:x", "--covariance must be power:A"),
         ("limits --one-pass --steps 0", "--steps must be a whole number of at least 1"),
         ("limits --one-pass --aspect 1", "--one-pass has no epochs"),
-        ("limits --one-pass --step-size 0", "step must be a number > 0"),
         ("limits --aspect 1 --alpha 0.1 --steps 5", "--one-pass, which is not given"),
         # Influence.
         ("influence --n 20 --p 3 --step 0.1", "--row"),
@@ -384,7 +366,6 @@ def folder(tmp_path, monkeypatch):
         # Reproduce and explore.
         ("reproduce figure-seven", "NAME must be among spectra-under"),
         ("reproduce --out file.txt", "--out must be a folder, but file.txt is a file"),
-        ("reproduce --fast", "--fast"),
         *((f"explore --no-browser --port {port}", "--port") for port in ("-1", "65536", "web", "80.5")),
         ("explore --host 0.0.0.0", "--host"),
     ],
