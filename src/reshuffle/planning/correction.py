@@ -225,7 +225,10 @@ class Correction:
         if len(rows):
             refits = refitted_squares(curve, recipes, rows)
             if len(rows) < squares.shape[1]:
-                before, _, _ = left_out_squares(curve, recipes, rows, len(rows))
+                is_by_row = squares.shape[1] == n
+                before = (
+                    squares[:, rows] if is_by_row else left_out_squares(curve, recipes, rows, len(rows))[0]
+                )
                 refits = squares * (refits.sum(axis=1) / before.sum(axis=1))[:, np.newaxis]
             squares = refits
         expected, half_width = corrected(squares, totals, recipes.spreads, n * outputs)
