@@ -92,6 +92,23 @@ def test_errors_cover_the_truth():
     assert np.mean(np.array(found) <= 1) >= 0.99
 
 
+@pytest.mark.filterwarnings("ignore:the mean over orders is known too poorly")
+@for_all("seed", [8, 25, 31, 47])
+def test_errors_cover_the_truth_where_a_row_overshoots(seed):
+    """Such a row does more on its visit than is left of it, and the visits after their own do so to all others."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(9)
+    problem = rs.LeastSquares(x[:, np.newaxis], 2 * x + 0.5 * rng.standard_normal(9))
+    exact, cavity = (
+        rs.descend(
+            problem, rs.RandomReshuffling(batch_size=1), 1.5 / np.square(x).max(), method=method, rtol=10.0
+        )
+        for method in ("exact", "cavity")
+    )
+    off = np.abs(cavity.iterate([1, 3, 10]) - exact.iterate([1, 3, 10]))[:, 0]
+    assert (off <= cavity.iterate_error([1, 3, 10])).all()
+
+
 def test_the_modifier_and_the_modified_features_agree():
     problem = case(30, 4, 1).problem
     run = rs.descend(problem, rs.SampleReshuffling(batch_size=4), alpha=0.5, method="cavity", rtol=0.1)

@@ -220,6 +220,11 @@ class Visiting:
         blocks = matrix.reshape(*self.grades.shape, matrix.shape[1])
         return np.asarray(np.einsum("abk,bkm->akm", self.still, blocks).reshape(matrix.shape))
 
+    @property
+    def self_responses(self) -> FloatArray:
+        """What a visit to each row alone does to it (n,): more than one where it overshoots."""
+        return np.asarray(np.square(self.rows) @ (self.weight * self.steps * self.entry[0] * self.grades[0]))
+
     @cached_property
     def kernel(self) -> FloatArray:
         """The kernel K of the mean visit of each mode, (k, parts, parts)."""
@@ -558,15 +563,15 @@ class Cavity:
         return np.asarray(np.tensordot(weights @ nodes.rule / weights.sum(), kernels, 1))
 
     def pushed(self, force: FloatArray) -> FloatArray:
-        """The entry (d,) of what enters as f (d,) at every visit: like that of a sample, but of no sample."""
+        """The entries (d, m) of what enters as f (d, m) at every visit: like that of a sample, but of no sample."""
         steps, last, rule = self.visiting.steps, self.visiting.last, self.nodes.rule
-        lost = self.path @ (self._grades * force)
-        whole = steps * force - rule.sum(axis=0) @ lost
+        lost = self.path @ (self._grades[:, np.newaxis] * force)
+        whole = steps * force - np.tensordot(rule.sum(axis=0), lost, 1)
         if last == 1:
             return np.asarray(whole)
-        short = ((steps - 1) * force - rule[:-1].sum(axis=0) @ lost)[:, np.newaxis]
+        short = (steps - 1) * force - np.tensordot(rule[:-1].sum(axis=0), lost, 1)
         none = short - self.visiting.rest(self._grades[:, np.newaxis] * short)
-        return np.asarray(last * whole + (1 - last) * (force + none[:, 0]))
+        return np.asarray(last * whole + (1 - last) * (force + none))
 
 
 def solve(visiting: Visiting, tolerance: float) -> Cavity | None:

@@ -33,6 +33,8 @@ _SATURATES = 3.0  # the error grows with the effect s of an epoch on a mode like
 _MOST_OPERATIONS = 2e10
 _CHUNK = 256  # samples whose meetings with all that come after are computed at a time
 _BY_CHANCE = 2
+_AFTERWARDS = 0.25
+"""Mean error of the mean map in the course of an epoch, relative to that after it: it grows like a third power."""
 _MOST_ENTRIES = 1e7  # entries of an input map up to which several replicas of it are made
 _TOLERANCE = 1e-7
 """Tolerance of the equation with momentum or a penalty, relative to the mean map: far below what it neglects."""
@@ -64,7 +66,9 @@ def neglected(
         cubes *= met
         crosswise[start:end] += cubes @ entries[start:]
         crosswise[end:] += cubes[:, end - start :].T @ entries[start:end]
-    return np.asarray(_FACTOR * crosswise)
+    # A sample that overshoots on its visit does more than an epoch leaves of it.
+    overshot = np.maximum(visiting.self_responses, 1.0)[:, np.newaxis]
+    return np.asarray(_FACTOR * overshot**2 * crosswise)
 
 
 def _of_groups(visiting: Visiting) -> FloatArray:
@@ -121,15 +125,22 @@ def by_own_meetings(
     return np.asarray((np.square(own) + tolerance)[:, np.newaxis] * entries)
 
 
-def perturbed(visiting: Visiting, off: FloatArray) -> list[FloatArray]:
-    """The error (n, d), and a share of it with random signs per mode and per sample."""
+def perturbed(visiting: Visiting, rows: FloatArray, off: FloatArray) -> list[FloatArray]:
+    """Errors (n, d) of the entries of samples `rows` (n, k), by how they may add up.
+
+    What the samples themselves are off by, together, with random signs per mode, and per sample; and what all are
+    off by since the visits after their own are: the error of the mean map, as it grows in the course of an epoch.
+    Of rows that do little by themselves it is the larger one.
+    """
     n, d = off.shape
     if n * d > _MOST_ENTRIES:
         return perturbed_together(off)
     rng, share = np.random.default_rng(0), _CHANCE_OF_GROUPS if visiting.size > 1 else 1.0
     by_mode = rng.choice([-1.0, 1.0], size=(_BY_CHANCE, 1, d))
     by_sample = rng.choice([-1.0, 1.0], size=(_BY_CHANCE, n, 1))
-    return [off, *(share * off * signs for signs in [*by_mode, *by_sample])]
+    moved = rows * (_AFTERWARDS * visiting.weight * visiting.steps * visiting.entry[0] * visiting.grades[0])
+    common = moved @ (rows.T @ off)
+    return [off, off - common, *(share * off * signs for signs in [*by_mode, *by_sample])]
 
 
 def perturbed_together(off: FloatArray) -> list[FloatArray]:
@@ -191,13 +202,13 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float, spares: bool)
         inside = found.modifier(sample)
         return in_row_space(whitened, np.eye(k) - root[:, np.newaxis] * (inside + inside.T) / 2 * root)
 
-    entries = found.entries[places]
+    entries, samples = found.entries[places], visiting.rows[places]
     if first is None:
         inner, left_out = kernel(whitened, entries.T), tolerance
     else:
         inner, left_out = first.kernel, tolerance + first.left_out
     off = neglected(visiting, found.entries, left_out, of_groups)[places]
-    return cavity_map(whitened, inner, entries, off, partial(perturbed, visiting, off), modifier)
+    return cavity_map(whitened, inner, entries, off, partial(perturbed, visiting, samples, off), modifier)
 
 
 def cavity_map(
@@ -246,7 +257,7 @@ def cavity_maps(visits: Visits, force: FloatArray, shares: FloatArray) -> list[E
     if found is None:
         return []
     weight, sizes = visits.sizes_of(visiting.steps, force)
-    constant = found.pushed(visits.pushed(force, 0))[:, np.newaxis]
+    constant = found.pushed(visits.pushed(force, 0)[:, np.newaxis])
 
     def made(off: FloatArray) -> EpochMap:
         kernel = found.kernel.copy()
@@ -255,7 +266,7 @@ def cavity_maps(visits: Visits, force: FloatArray, shares: FloatArray) -> list[E
         return EpochMap(visits.left, visits.right, kernel, entries, weight, sizes)
 
     off = neglected(visiting, found.entries, _TOLERANCE)
-    return [made(each) for each in [np.zeros_like(off), *perturbed(visiting, off)]]
+    return [made(each) for each in [np.zeros_like(off), *perturbed(visiting, visiting.rows, off)]]
 
 
 def visiting_of(visits: Visits, shares: FloatArray) -> Visiting:
