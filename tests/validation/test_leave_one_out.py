@@ -79,6 +79,20 @@ def test_the_cavity_is_within_its_error_for_any_recipe(scheme, recipe, monkeypat
         assert (found.error < 0.3 * found.mean_square).all()
 
 
+def test_the_tolerance_of_the_cavity_is_within_its_error_with_a_penalty():
+    """Rounds end early: the map and what enters it may each be off, but not what is learned from both."""
+    rng = np.random.default_rng(50112)
+    X = rng.standard_normal((936, 2)) + np.array([2.0, 0.0])
+    data = rs.LeastSquares(X, X @ rng.standard_normal(2) + rng.standard_normal(936))
+    step, scheme = 0.05 * 936 / np.linalg.norm(X, 2) ** 2, rs.SampleReshuffling(batch_size=24)
+    found, truth = (
+        rs.descend(data, scheme, step, penalty=0.05, rtol=rtol).leave_one_out([1, 5, 40])
+        for rtol in (0.5, 1e-4)
+    )
+    assert found.method == truth.method == "cavity"
+    assert (np.abs(found.mean_square - truth.mean_square) <= found.error).all()
+
+
 @for_all("scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=2), rs.SampleReshuffling(batches=2)])
 def test_rows_that_alone_see_a_direction(scheme):
     """Of interpolation every row is such a row; with a column of its own one is."""

@@ -80,12 +80,13 @@ class CavityUpdates:
         if found is None:
             raise ArithmeticError("the cavity equation has no solution.")
         self._found, self._nodes, missing = found, found.nodes, training.missing
+        found.kernel = self._consistent_kernel()
         off = cavity_maps.neglected(self._visiting, found.entries, tolerance)
         # Error of the decay rates of the mean map, relative to them.
         shares_of_mean = cavity_maps.shares_of(self._visiting.rows, found.entries, off)
         self._of_mean = max(root_mean_square(shares_of_mean), tolerance)
         self._input_map = found.entries.T @ missing
-        self._input_map += np.column_stack([found.pushed(force) for force in training.force.T])
+        self._input_map += found.pushed(training.force)
         signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(missing), 1))
         self._perturbed_input_map = self._input_map + (signs * off).T @ missing
         self._self_response = found.self_response.reshape(len(found.nodes.nodes), -1, self._size, self._size)
@@ -115,6 +116,18 @@ class CavityUpdates:
     def is_small(self) -> bool:
         """True if the neglected terms are relatively small: errors are known to first order in them."""
         return bool(max(self._of_mean, float(self._shares.max(initial=0.0))) <= _SMALL)
+
+    def _consistent_kernel(self) -> FloatArray:
+        """K (d, d) for which responses X b and a penalty that pulls to b leave b where it is, whatever E is off by.
+
+        Rounds end when K changes little: K and E may each be off by that, and what is learned in the end by both.
+        """
+        visits, kernel, rank = self.training.visits, self._found.kernel.copy(), self.training.rank
+        kernel[:, :rank] = self._found.entries.T @ self._visiting.rows
+        if visits.penalty:
+            pulls = np.column_stack([visits.unit_force(-one) for one in np.diag(1 / visits.sizes)])
+            kernel[:, :rank] += self._found.pushed(visits.pushed(pulls, 0))
+        return kernel
 
     def _learned_without(self) -> FloatArray:
         """H_t (q, d, t) at the nodes, without the factor L R."""
