@@ -33,20 +33,23 @@ def of_left_out(seed: int) -> FloatArray:
 
 
 def of_chunks(seed: int) -> FloatArray:
-    """Leave-one-out of rows that are read in chunks, with and without momentum or a penalty."""
+    """Leave-one-out of rows that are read in chunks, with and without momentum or a penalty.
+
+    The truth, in memory, is asked for 50 times more accurately than by default.
+    """
     rng = np.random.default_rng(seed)
     n, p, momentum = int(rng.integers(100, 1500)), int(rng.integers(1, 8)), float(rng.choice([0.0, 0.5, 0.9]))
     X = cavity_coverage.features(rng, str(rng.choice(["gaussian", "t3", "scales", "far"])), n, p)
     y = X @ rng.standard_normal(p) + rng.standard_normal(n)
-    recipe = {"momentum": momentum, "penalty": float(rng.choice([0.0, 0.05])), "rtol": 0.5}
+    recipe = {"momentum": momentum, "penalty": float(rng.choice([0.0, 0.05]))}
     scheme = rs.SampleReshuffling(batch_size=int(rng.integers(5, 40)))
     step = 10 ** rng.uniform(-2.5, -0.5) * n / np.linalg.norm(X, 2) ** 2 * (1 - momentum)
     with tempfile.TemporaryDirectory() as folder:
         np.save(Path(folder) / "X.npy", X)
         streamed = rs.LeastSquares(Path(folder) / "X.npy", y, in_memory=False)
         found, truth = (
-            rs.descend(problem, scheme, step, **recipe).leave_one_out([1, 5, 40])
-            for problem in (streamed, rs.LeastSquares(X, y))
+            rs.descend(problem, scheme, step, **recipe, rtol=rtol).leave_one_out([1, 5, 40])
+            for problem, rtol in ((streamed, 0.5), (rs.LeastSquares(X, y), 1e-4))
         )
     return np.abs(found.mean_square - truth.mean_square) / found.error
 

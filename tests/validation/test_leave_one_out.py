@@ -318,6 +318,22 @@ def test_shuffled_samples_are_within_the_error(tmp_path, monkeypatch, recipe, ou
     np.testing.assert_allclose(found.residuals, expected.residuals, atol=0.05)
 
 
+def test_a_penalty_leaves_shuffled_samples_within_the_error_in_the_end(tmp_path):
+    """Where nothing is learned any more, weights of the rows and of the modes move what is left apart."""
+    rng = np.random.default_rng(24)
+    X = rng.standard_normal((1000, 2))
+    y = X @ [1.0, -2.0] + rng.standard_normal(len(X))
+    np.save(tmp_path / "X.npy", X)
+    problems = rs.LeastSquares(tmp_path / "X.npy", y, in_memory=False), rs.LeastSquares(X, y)
+    found, truth = (
+        rs.descend(problem, rs.SampleReshuffling(batch_size=10), 0.1, penalty=0.05, rtol=rtol).leave_one_out(
+            40
+        )
+        for problem, rtol in zip(problems, (0.5, 1e-4), strict=True)
+    )
+    assert abs(found.mean_square - truth.mean_square) <= found.error < 0.1 * found.standard_error
+
+
 def test_what_takes_runs_without_a_row_is_refused(tmp_path, monkeypatch):
     streamed, _ = both(tmp_path, monkeypatch)
     run = rs.descend(streamed, rs.RandomReshuffling(batches=3), 0.02, average=rs.EMA(0.9))

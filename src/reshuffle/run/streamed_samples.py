@@ -1,7 +1,8 @@
 """Shuffled samples that are read in chunks, with momentum or a penalty: the mean from two passes."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -24,12 +25,16 @@ _MOST_NEGLECTED = 0.5
 class StreamedSamples(AffineTrajectory):
     """Mean of steps whose samples are drawn independently, with what that neglects of shuffling as its error.
 
-    A sample is met once per epoch. To first order in the step this weighs row i by 1 + w_i in the mean gradient,
-    with w_i between 0 and c |x_i|^2 / 2, c = step / (1 - momentum) / m, for batches of m rows. The error is what
-    answers change by with weights of 1 + c |x_i|^2, twice the largest; of 456 answers compared with runs in memory
-    it covered 453. All modes are weighted, and every other one, since their effects may cancel. Rows are read once,
-    and once more for the weights.
+    A sample is met once per epoch, and the others are met without it. To first order in the step this multiplies
+    the gradient of row i by I + c (|x_i|^2 - W) / 2, with c = step / (1 - momentum) / m for batches of m rows and W
+    the mean of x_i x_i'. The error is what answers change by with rows weighted by 1 + c |x_i|^2, in all modes and
+    in every other one, since it is less where an epoch moves modes far, and with modes weighted by 1 + c W: half of
+    the difference of first and last is the first order, whatever is asked at which epoch. Rows are read once, and
+    once more for the weights.
     """
+
+    entering: Callable[[FloatArray], FloatArray] | None = None
+    """The gradients of rows (m, r) as they enter, in coordinates of singular vectors and units of step^-1/2."""
 
     def __init__(
         self, problem: LeastSquares, scheme: Scheme, recipe: Recipe, start: FloatArray, accuracy: Accuracy
@@ -82,7 +87,7 @@ class StreamedSamples(AffineTrajectory):
 
     @cached_property
     def replicas(self) -> "list[tuple[ErrorKind, list[StreamedSamples]]]":
-        """The runs with rows weighted by 1 + c |x_i|^2, in all modes and in every other one."""
+        """The runs with rows weighted by 1 + c |x_i|^2, in all or every other mode, and modes by 1 + c W."""
         if self._is_replica or not self.is_shuffled or not self.recipe.at(0).step:
             return []
         space, blocks, stream = self.space, self.blocks, self.problem.stream
@@ -100,17 +105,32 @@ class StreamedSamples(AffineTrajectory):
             return first
 
         more, responses = stream.gathered(weighted, merged).rows()
-        response, made = np.concatenate([blocks.response, responses]), []
-        for weight in (np.ones(space.dimension), np.arange(space.dimension) % 2.0):
-            rows = np.concatenate([blocks.rows, more * weight])
+        singular, weights = blocks.singular, c * space.scale**2 / self.problem.n * np.square(blocks.singular)
+        # Rows of which each sees one mode, and responses that push it as all rows do.
+        alone = np.diag(singular * np.sqrt(weights))
+        pushing = np.sqrt(weights)[:, np.newaxis] * (blocks.unit.T @ blocks.response)
+        every_other = np.arange(space.dimension, dtype=np.float64) % 2
+        of_square = c / self.recipe.at(0).step
+
+        def by_size(rows: FloatArray, modes: FloatArray | float = 1.0) -> FloatArray:
+            return np.asarray(rows * (1 + of_square * modes * np.square(rows).sum(axis=1, keepdims=True)))
+
+        made = []
+        for added, response, entering in (
+            (more, responses, by_size),
+            (more * every_other, responses, partial(by_size, modes=every_other)),
+            (alone, pushing, (1 + weights).__mul__),
+        ):
+            rows = np.concatenate([blocks.rows, added])
             other = replace(
                 blocks,
                 rows=rows,
-                response=response,
+                response=np.concatenate([blocks.response, response]),
                 offsets=np.array([0, len(rows)]),
-                unit=np.concatenate([blocks.unit, more * weight / blocks.singular]),
+                unit=np.concatenate([blocks.unit, added / singular]),
             )
-            made.append(self._copy("stages", "last_stage", _is_replica=True, _scaled_data=(space, other)))
+            changes = {"_is_replica": True, "_scaled_data": (space, other), "entering": entering}
+            made.append(self._copy("stages", "last_stage", **changes))
         if self.recipe.momentum:
             # What comes back later than a gradient acts like other momentum where modes oscillate.
             share = min(made[0].neglected(blocks), _MOST_NEGLECTED)

@@ -53,7 +53,7 @@ from reshuffle.validation.contour import (
 
 if TYPE_CHECKING:
     from reshuffle.run.run import Run
-    from reshuffle.run.trajectory import AffineTrajectory
+    from reshuffle.run.streamed_samples import StreamedSamples
 
 _FEW_SUBSETS = 8
 """Up to this many subsets of the other batches updates are exact, whatever they cost."""
@@ -131,13 +131,13 @@ class Training:
         read: Callable[[IntArray], tuple[FloatArray, FloatArray]],
         *,
         as_units: bool = False,
-        like: "AffineTrajectory | None" = None,
+        like: "StreamedSamples | None" = None,
     ):
         self.run, self.problem, self.accuracy = run, run.problem, run.accuracy
         self.scheme, self.start, self.factors = scheme, run.start, factors
         self.n, self.hyperparameters = run.problem.n, (like or run).recipe.at(0)
         self.partition, divisors = scheme.partition(self.n), scheme.divisors(self.n)
-        self._read = read
+        self._read, self.entering = read, like.entering if like else None
         self.is_symmetric = self.hyperparameters.momentum == 0
         self.leaves_means = bool((factors != 1).any())
         count = sum(map(len, self.partition))
@@ -246,13 +246,15 @@ def seen_through(
     """R' (m, q, d), L' (m, l, d) and alpha (m, q, t) of rows (m, r) and responses that meet the same maps.
 
     These are I minus (q, d, d) before and (l, d, d) after it, by default the same in another order; `learned`
-    (q, r, t) by those before. Features are multiplied by `root` (d,).
+    (q, r, t) by those before. Features are multiplied by `root` (d,), and gradients enter as `training` says.
     """
     r, q = training.rank, len(before)
     larger = (np.ones(len(training.roots)) if root is None else root)[:, np.newaxis]
     seen = larger[:r] * (modes.right[:r] - product(before[:, :r], modes.right))
     right = seen.swapaxes(0, 1).reshape(r, -1)
     known, left = learned.swapaxes(0, 1).reshape(r, -1), None
+    if modes.is_symmetric and training.entering is not None:
+        left = right
     if not modes.is_symmetric:
         entry = larger * training.entry
         maps = before if after is None else after
@@ -261,7 +263,8 @@ def seen_through(
 
     def views(rows: FloatArray, responses: FloatArray) -> Seen:
         shape = len(rows), q, -1
-        entering = None if left is None else product(rows, left).reshape(len(rows), -1, len(modes.rates))
+        pushing = rows if training.entering is None else training.entering(rows)
+        entering = None if left is None else product(pushing, left).reshape(len(rows), -1, len(modes.rates))
         alpha = responses[:, np.newaxis] - (rows @ known).reshape(shape)
         return product(rows, right).reshape(shape), entering, alpha
 
