@@ -3,6 +3,10 @@
 import re
 from pathlib import Path
 
+import pytest
+
+from tests import traces
+
 DOCS = Path(__file__).parents[2] / "docs"
 MADE = {"gallery/index"}
 """What the build makes."""
@@ -28,3 +32,19 @@ def test_every_page_begins_with_its_only_title():
         text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
         assert text.startswith("# "), path
         assert len(re.findall(r"^# ", text, re.MULTILINE)) == 1, path
+
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("question", traces.QUESTIONS)
+def test_the_traces_are_those_that_questions_leave(question):
+    assert traces.drawn(question) in PAGE, "run python -m tests.traces, and put what it prints into the page"
+
+
+def test_files_that_the_page_names_are_there():
+    named = set(re.findall(r"`([\w/]+\.(?:py|md))`", PAGE))
+    beside = (ROOT, ROOT / "src/reshuffle", ROOT / "docs")
+    assert [name for name in named if not any((folder / name).exists() for folder in beside)] == []
+    assert len(named) > 10
