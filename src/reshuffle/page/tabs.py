@@ -112,7 +112,7 @@ OWN_DATA = Tab(
 )  # fmt: skip
 SHUFFLING = Tab(
     name="shuffle",
-    title="How do I shuffle?",
+    title="Shuffling",
     question="Does it matter how I shuffle?",
     lead="Seven ways to visit the rows, on one problem and with the same step. The mean over all orders is exact; "
     "a single run has the spread of its order on top, and that is the price of not taking all rows at once.",
