@@ -8,14 +8,13 @@ python-flint, which has the balls.
 """
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.free.checks import LARGEST, Complex, ConvergenceError
-from reshuffle.free.expression import Expression, Variable
+from reshuffle.free.expression import Expression
 from reshuffle.free.laws import Affine, FreePoisson, Law, MarchenkoPastur, Semicircle
 from reshuffle.free.linearization import generated
 from reshuffle.free.moments import is_polynomial
@@ -30,7 +29,7 @@ MOST_ROWS = 31
 _ROUNDING = 1e-15
 
 Entries = dict[tuple[int, int], Any]
-"""The entries of a matrix that are not zero, by (row, column), as exact numbers."""
+"""The entries of a matrix that are not zero, by (row, column), as balls."""
 
 
 @dataclass(frozen=True)
@@ -85,20 +84,17 @@ class Prover:
         self.flint = flint
         expression = certifiable(expression)
         laws = expression.family.laws if expression.family else ()
-        self.entries, self.size = exact_pencil(expression)
         self.depth = max((len(word) for word in expression.terms), default=0)
         self.semicirculars: list[tuple[Any, Any]] = []
         """Pairs of b and the variance: the variable enters by ``variance b G b``."""
         self.poissons: list[Poisson] = []
         self.norms: list[Any] = []
         with flint.ctx.workprec(PRECISION):
+            self.entries, self.size = self._pencil(expression)
             self.constant = self._matrix(self.entries[0])
             for entries, law in zip(self.entries[1:], laws, strict=True):
                 self._add(entries, law)
-        coefficients = np.zeros((len(self.entries), self.size, self.size), dtype=complex)
-        for matrix, entries in zip(coefficients, self.entries, strict=True):
-            for place, value in entries.items():
-                matrix[place] = complex(value)
+        coefficients = np.array([_middles(self._matrix(entries)) for entries in self.entries])
         self._system = System(coefficients, laws, np.eye(self.size)[0])
 
     def _add(self, entries: Entries, law: Law) -> None:
@@ -135,7 +131,7 @@ class Prover:
         for (row, column), value in sorted(entries.items()):
             if row > column or value == 0:
                 continue
-            number, at = self._number(value) * self.flint.acb(jump), len(rows)
+            number, at = value * self.flint.acb(jump), len(rows)
             strength = strength.max(abs(number))
             rows += [row] if row == column else [row, column]
             # The inverse of [[0, v], [v*, 0]] is [[0, 1/v*], [1/v, 0]].
@@ -147,16 +143,59 @@ class Prover:
         norm = (1 + rate.sqrt()) * self.flint.arb(max(rows.count(row) for row in rows)).sqrt()
         return Poisson(tuple(rows), inverse, rate, strength, norm)
 
-    def _number(self, value: Fraction | complex) -> Any:
-        """Return a ball that holds a coefficient."""
-        if isinstance(value, complex):
-            return self.flint.acb(value.real, value.imag)
-        return self.flint.acb(self.flint.fmpq(int(value.numerator), int(value.denominator)))
+    def _ball(self, value: Any) -> Any:
+        """Return a ball that holds a coefficient: a fraction, or a double."""
+        if hasattr(value, "numerator") and hasattr(value, "denominator"):
+            return self.flint.acb(self.flint.fmpq(int(value.numerator), int(value.denominator)))
+        if isinstance(value, float | complex) or (isinstance(value, np.inexact) and value.real.itemsize <= 8):
+            return self.flint.acb(float(value.real), float(value.imag))
+        raise ValueError(
+            "a certificate needs coefficients that are fractions, floats or complex numbers, but one is"
+            f" {value!r} of type {type(value).__name__}; take fractions.Fraction for numbers with more digits"
+        )
+
+    def _pencil(self, expression: Expression) -> tuple[list[Entries], int]:
+        """Return the entries ``[b_0, b_1, ...]`` of a polynomial's pencil, and its number of rows.
+
+        Its states are the ends of the words, each twice: with ``p = a + u (1 - N)^-1 v`` read from the left and
+        ``Q = N - 1``, the pencil is ``[[a, u/2, v*], [u*/2, 0, Q*], [v, Q, 0]]``. Of coefficients it has the
+        Hermitian part.
+        """
+        words = sorted(
+            {word[i:] for word in expression.terms for i in range(1, len(word))},
+            key=lambda w: (len(w), repr(w)),
+        )
+        states = {word: 1 + i for i, word in enumerate(words)}
+        count = len(words)
+        size = 1 + 2 * count
+        if size > MOST_ROWS:
+            raise ValueError(
+                f"a certificate takes a pencil of at most {MOST_ROWS} rows, but it has {size} for {expression!r};"
+                " it has too many different words"
+            )
+        laws = expression.family.laws if expression.family else ()
+        entries: list[Entries] = [{} for _ in range(1 + len(laws))]
+
+        def put(letters: Any, row: int, column: int, value: Any) -> None:
+            own = entries[letters[0].index + 1 if letters else 0]
+            for place, number in {(row, column): value, (column, row): value.conjugate()}.items():
+                own[place] = own.get(place, 0) + number
+
+        for word, coefficient in expression.terms.items():
+            value = self._ball(coefficient)
+            if len(word) < 2:
+                put(word, 0, 0, self.flint.acb(value.real))
+            else:
+                put(word, 0, states[word[1:]], value / 2)
+        for word, state in states.items():
+            put((), count + state, state, self.flint.acb(-1))
+            put(word, count + state, states.get(word[1:], 0), self.flint.acb(1))
+        return entries, size
 
     def _matrix(self, entries: Entries) -> Any:
         result = self.flint.acb_mat(self.size, self.size)
         for place, value in entries.items():
-            result[place] = self._number(value)
+            result[place] = value
         return result
 
     def _balls(self, array: Complex) -> Any:
@@ -189,7 +228,7 @@ class Prover:
         base = -self.constant
         for i in range(self.size):
             base[i, i] = base[i, i] + self.flint.acb(0, lift)
-        base[0, 0] = base[0, 0] + self._number(complex(z))
+        base[0, 0] = base[0, 0] + self._ball(z)
         g = self._refined(base, self._start(z), lift)
         moved = self._residual(g, base, lift)
         if not (self._is_positive(base + moved) and self._is_positive(-g)):
@@ -279,7 +318,7 @@ class Prover:
         for slot, entries in enumerate(self.entries):
             norm = arb(1) if slot == 0 else self.norms[slot - 1]
             for (row, column), value in entries.items():
-                size = abs(self._number(value)) * norm
+                size = abs(value) * norm
                 if row == 0 and column > 0:
                     outer = outer + size
                 elif row > states and 0 < column <= states and slot > 0:
@@ -298,48 +337,8 @@ def _middles(matrix: Any) -> NDArray[Any]:
     return np.array([[complex(entry.mid()) for entry in row] for row in matrix.tolist()])
 
 
-def exact_pencil(expression: Expression) -> tuple[list[Entries], int]:
-    """Return the exact entries ``[b_0, b_1, ...]`` of a polynomial's pencil, and its number of rows.
-
-    Its states are the ends of the words, each twice: with ``p = a + u (1 - N)^-1 v`` read from the left and
-    ``Q = N - 1``, the pencil is ``[[a, u/2, v*], [u*/2, 0, Q*], [v, Q, 0]]``. Halves of numbers are exact.
-    """
-    words = sorted(
-        {word[i:] for word in expression.terms for i in range(1, len(word))}, key=lambda w: (len(w), repr(w))
-    )
-    states = {word: i for i, word in enumerate(words)}
-    count = len(words)
-    size = 1 + 2 * count
-    if size > MOST_ROWS:
-        raise ValueError(
-            f"a certificate takes a pencil of at most {MOST_ROWS} rows, but it has {size} for {expression!r}; it"
-            f" has too many different words"
-        )
-    entries: list[Entries] = [
-        {} for _ in range(1 + (len(expression.family.laws) if expression.family else 0))
-    ]
-
-    def put(letters: Any, row: int, column: int, value: Any) -> None:
-        slot = 0
-        if letters:
-            assert isinstance(letters[0], Variable)
-            slot = letters[0].index + 1
-        for place, number in {(row, column): value, (column, row): value.conjugate()}.items():
-            entries[slot][place] = entries[slot].get(place, 0) + number
-
-    for word, value in expression.terms.items():
-        if len(word) < 2:
-            put(word, 0, 0, value.real if isinstance(value, complex) else value)
-        else:
-            put(word, 0, 1 + states[word[1:]], value / 2)
-    for word, state in states.items():
-        put((), 1 + count + state, 1 + state, Fraction(-1))
-        put(word, 1 + count + state, 0 if len(word) == 1 else 1 + states[word[1:]], Fraction(1))
-    return entries, size
-
-
 def certifiable(expression: Expression) -> Expression:
-    """Return the expression with exact coefficients, or refuse what no certificate is known for.
+    """Return the expression in its own variables, or refuse what no certificate is known for.
 
     Coefficients of a word and of its reverse may differ by the rounding of their own computation; what is certified
     is the Hermitian part, ``(p + p*)/2``.
@@ -354,35 +353,11 @@ def certifiable(expression: Expression) -> Expression:
         raise ValueError(
             f"a certificate needs a polynomial, but it is the rational expression {expression!r}"
         )
-    terms = {word: exact_number(value) for word, value in expression.terms.items()}
-    for word, value in terms.items():
-        away = abs(complex(value) - complex(terms.get(word[::-1], 0)).conjugate())
+    for word, value in expression.terms.items():
+        away = abs(complex(value) - complex(expression.terms.get(word[::-1], 0)).conjugate())
         if away > _ROUNDING * abs(complex(value)):
             raise ValueError(
                 f"a certificate needs an expression that is self-adjoint up to rounding, but it is {expression!r},"
                 f" in which a word and its reverse differ by {away:.2g}; take (p + p.adjoint())/2"
             )
-    return Expression(terms, expression.family)
-
-
-def exact_number(value: Any) -> Fraction | complex:
-    """Return a coefficient as a number that halves and sums of it keep: a fraction, or a complex double.
-
-    >>> exact_number(np.float32(0.5)), exact_number(3), exact_number(1j)
-    (Fraction(1, 2), Fraction(3, 1), 1j)
-    """
-    if hasattr(value, "numerator") and hasattr(value, "denominator"):
-        return Fraction(int(value.numerator), int(value.denominator))
-    if isinstance(value, float) or (isinstance(value, np.floating) and value.itemsize <= 8):
-        return Fraction(float(value))
-    if isinstance(value, complex) or (isinstance(value, np.complexfloating) and value.itemsize <= 16):
-        number = complex(value)
-        if number.imag == 0:
-            return Fraction(number.real)
-        # Halves of numbers at the end of the range are rounded.
-        if 2 * (number / 2) == number:
-            return number
-    raise ValueError(
-        f"a certificate needs coefficients that are fractions, floats or complex numbers, but one is {value!r} of"
-        f" type {type(value).__name__}; take fractions.Fraction for numbers with more digits"
-    )
+    return expression
