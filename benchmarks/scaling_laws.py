@@ -1,11 +1,14 @@
-"""Scaling laws of one pass beside published ones: exponents, the critical batch size, and reused data."""
+"""Scaling laws of one pass beside published ones: exponents, the critical batch size, and reused data.
+
+``python -m benchmarks.scaling_laws --only frontier_errors`` prints the one table whose name has this in it.
+"""
 
 import math
 
 import numpy as np
 from rich.table import Table
 
-from benchmarks.harness import show, table
+from benchmarks.harness import arguments, show, table
 from reshuffle import asymptotics
 from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics import PowerLaw
@@ -67,8 +70,9 @@ def frontier_errors() -> Table:
     """Stated errors of the least risk against those made, in 108 cases."""
     made = table(
         "errors of the least risk, 18 cases each: steps .1, .2, .3, batch sizes 1, 4, three budgets",
-        "a, b", "largest made / stated", "stated / risk, median", "largest",
+        "a, b", "covered", "largest made / stated", "stated / risk, median", "largest",
     )  # fmt: skip
+    covered = cases = 0
     for laws in ((1.2, 0.1), (1.5, 0.3), (1.5, 0.5), (2.0, 0.0), (2.0, 1.0), (1.5, 2.5)):
         shares, stated = [], []
         for step in (0.1, 0.2, 0.3):
@@ -78,8 +82,11 @@ def frontier_errors() -> Table:
                 exact = [least_risk(laws, size, step, float(budget), 400) for budget in budgets]
                 shares += list(np.abs(found.risk - exact) / found.error)
                 stated += list(found.error / found.risk)
+        within = int(np.sum(np.array(shares) <= 1))
+        covered, cases = covered + within, cases + len(shares)
         size = f"{np.median(stated):.1e}", f"{max(stated):.1e}"
-        made.add_row(f"{laws[0]:g}, {laws[1]:g}", f"{max(shares):.2g}", *size)
+        made.add_row(f"{laws[0]:g}, {laws[1]:g}", f"{within} of {len(shares)}", f"{max(shares):.2g}", *size)
+    made.add_row("all", f"{covered} of {cases}", "", "", "")
     return made
 
 
@@ -293,4 +300,6 @@ def _reshuffled_reuse(ratio: int, epochs: int, p: int = 40, runs: int = 40) -> f
 
 
 if __name__ == "__main__":
-    show(frontiers, frontier_errors, phases, sketched_regression, critical_batches, reuse, width=150)
+    word = arguments(__doc__, only=("", "tables whose name contains this")).only
+    tables = (frontiers, frontier_errors, phases, sketched_regression, critical_batches, reuse)
+    show(*(one for one in tables if word in one.__name__), width=150)
