@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from xarray import DataArray
 
+    from reshuffle.free.laws import Law
     from reshuffle.planning import Explanation, Match, Plan, SchemeComparison
     from reshuffle.run.trajectory import Risk
     from reshuffle.simulation import Estimate
@@ -266,7 +267,7 @@ def mark_best(epoch: float, risk: float, *, colour: str = COLOURS[0], ax: "Axes 
 
 @_with_ax
 def spectrum_curve(
-    law: laws.Drawable,
+    law: "Law",
     *,
     label: str,
     eigenvalues: FloatArray | None = None,

@@ -279,12 +279,10 @@ class BatchLaw(EpochLaw):
 
     @property
     def support(self) -> tuple[tuple[float, float], ...]:
-        """The intervals of the continuous part, from left to right."""
         return self._structure[0]
 
     @cached_property
     def measure(self) -> Measure:
-        """The law as quadrature panels."""
         return self._structure[1]
 
 
@@ -311,11 +309,9 @@ class FullBatchLaw(EpochLaw):
 
     @property
     def support(self) -> tuple[tuple[float, float], ...]:
-        """The one interval of the continuous part."""
         return self.marchenko_pastur.support
 
     def _transforms(self, z: Complex) -> Complex:
-        """The Cauchy transforms of law, signal and noise, (3, points)."""
         g = self.marchenko_pastur.cauchy(z)
         # (z G - 1)/alpha = G / (1 - alpha aspect G) keeps its digits far out.
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -16,7 +16,7 @@ import scipy.sparse
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.asymptotics.spectra import Population
 from reshuffle.free.checks import Complex
-from reshuffle.free.solver import inverse
+from reshuffle.free.solver import PencilSystem, inverse
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,7 +324,7 @@ class State:
         return State(mean, change(self.image), *others)
 
 
-class BatchSystem(SymmetricBlocks):
+class BatchSystem(SymmetricBlocks, PencilSystem):
     """G(lambda) = (A_0 + lambda sum_b H_b)^-1, one matrix over subsets for each eigenvalue lambda of Sigma.
 
     A_0 is the pencil of `SubsetSymmetry` at w = 0, H_b = -v E[t beta_b (1 - c t g beta_b)^-1] the R-transform of
@@ -505,7 +505,6 @@ class BatchSystem(SymmetricBlocks):
         return result
 
     def jacobian(self, state: State) -> Complex:
-        """The derivative of the map, (points, unknowns, unknowns)."""
         points = len(state.image)
         maps = self.between(state.blocks, state.blocks, 2)
         total = np.zeros((points, self.unknowns**2), dtype=maps[0].dtype)
@@ -517,7 +516,6 @@ class BatchSystem(SymmetricBlocks):
         return self.weigh(state.factors, state.factors, inner)[:, self.first_entries]
 
     def tangent(self, state: State, directions: Complex) -> Complex:
-        """The derivative of the map along directions (points, count, unknowns)."""
         return self._image_tangent(state, self._moved(state, self.spread_unknowns(directions), 2))
 
     def _moved(self, state: State, moves: Sequence[Any], power: int) -> Blocks:
@@ -541,12 +539,10 @@ class BatchSystem(SymmetricBlocks):
         )
 
     def shift_tangent(self, state: State, direction: Complex) -> Complex:
-        """The derivative of the map when the base moves along a matrix, (points, unknowns)."""
         moves = self._disassemble(direction, len(state.image))
         return np.asarray(self._image_tangent(state, self._moved(state, moves, 1))[:, 0])
 
     def resolvent_tangent(self, state: State, direction: Any, unknowns: Complex) -> Complex:
-        """The derivative of G as the base moves along `direction` and the unknowns along theirs."""
         moved = self._moved(state, self.spread_unknowns(unknowns[:, np.newaxis]), 1)
         if np.any(direction):
             shifted = self._moved(state, self._disassemble(direction, len(unknowns)), 0)

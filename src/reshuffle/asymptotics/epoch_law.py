@@ -91,7 +91,6 @@ class EpochLaw(Law):
         return Measure(density, cuts, self.atoms, tolerance=_TOLERANCE)
 
     def moments(self, order: int) -> Real:
-        """The moments [m_1, ..., m_order] up to `order`."""
         x, weights = self.measure.quadrature
         return np.array([weights @ x**k for k in range(1, count("order", order) + 1)])
 

@@ -323,11 +323,9 @@ class ManyBatches(ContourCurve):
         return self._expanded(self._curves, [curve.parts(epochs, noisy) for curve in self._curves])
 
     def parts(self, epochs: FloatArray, noisy: bool) -> FloatArray:
-        """Bias, cross term and variance after epochs (k,), as (3, k)."""
         return self.parts_and_errors(epochs, noisy)[0]
 
     def converging_parts(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Bias, cross term and frozen risk together, and the variance, after few epochs (k,)."""
         curves = self._all_curves
         bias, variance = self._expanded(curves, [curve.converging_parts(epochs) for curve in curves])[0]
         return bias, variance

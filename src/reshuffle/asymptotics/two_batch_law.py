@@ -332,7 +332,6 @@ class TwoBatchLaw(EpochLaw):
         return q
 
     def _transforms(self, z: Complex) -> Complex:
-        """The Cauchy transforms of law, signal and noise, (3, points)."""
         q = self.parameter(z)
         with np.errstate(divide="ignore", invalid="ignore"):
             g = self.curve.cauchy_at(q, z)

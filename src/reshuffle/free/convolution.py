@@ -7,7 +7,6 @@ fixed point: solved at any point, with its support, atoms and measure.
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -305,9 +304,6 @@ class Convolved(SolvedLaw):
         whole = [k * (1 + total) for k in range(1, 7) if abs(k * (1 + total) - round(k * (1 + total))) < 1e-9]
         return {0.0: float(round(whole[0]) if whole else np.ceil(4 + 4 * total))} if total else {}
 
-    def _working(self) -> AbstractContextManager[None]:
-        return working(repr(self))
-
     def _attempts(self) -> Iterator[tuple[Support, Pairs]]:
         if sum(mass for _, mass in self.atoms) > 1 - 1e-9:
             yield Support((), (), {}), self.atoms
@@ -387,7 +383,6 @@ class WeightedLaws(FixedPoint):
         return np.asarray(np.log(1j * k) - 0.5j * np.pi) if self.product else k
 
     def evaluate(self, base: Complex, unknowns: Complex) -> LawsState:
-        """Return the map at ``unknowns`` (points, laws)."""
         z, total = base[:, 0, 0], unknowns @ self.weights
         if self.product:
             k, points = np.exp(total), z[:, None] * np.exp(unknowns - total[:, None])
@@ -408,18 +403,15 @@ class WeightedLaws(FixedPoint):
         )
 
     def jacobian(self, state: LawsState) -> Complex:
-        """Return the derivative of the map, (points, laws, laws)."""
         return np.asarray(self._derivatives(state)[:, :, None] * (np.eye(self.unknowns) - self.weights))
 
     def shift_tangent(self, state: LawsState, direction: Complex) -> Complex:
-        """Return the derivative of the map as ``base`` moves along ``direction``, (points, laws)."""
         moved = np.broadcast_to(np.asarray(direction).reshape(-1, 1), (len(state.z), 1))
         slopes = self._derivatives(state)
         # z + k - k would be 0 where z is lost beside k.
         return np.asarray(moved * (slopes / state.z[:, None] if self.product else slopes))
 
     def resolvent_tangent(self, state: LawsState, direction: Any, unknowns: Complex) -> Complex:
-        """Return the derivative of G as ``base`` moves along ``direction`` and the unknowns along theirs."""
         total = unknowns @ self.weights
         moved = state.subtracted * total if self.product else total
         change = np.zeros_like(state.resolvent) + direction

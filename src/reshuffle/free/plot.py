@@ -1,7 +1,7 @@
 """Laws in a picture: the points of their curves, the axis and the height that show their mass, and the drawing."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,21 +23,6 @@ DECADES = 6
 """Decades of a logarithmic axis, and of geometric points, for a law that reaches zero."""
 
 
-class Drawable(Protocol):
-    """A law with the three attributes that a picture needs."""
-
-    @property
-    def support(self) -> Sequence[tuple[float, float]]:
-        """The intervals of the continuous part."""
-
-    @property
-    def atoms(self) -> Sequence[tuple[float, float]]:
-        """Pairs (location, mass)."""
-
-    def density(self, t: Real, /) -> Real:
-        """The density of the continuous part."""
-
-
 class View(NamedTuple):
     """The axes of a picture.
 
@@ -54,7 +39,7 @@ class View(NamedTuple):
         return "density per decade" if self.decades else "density"
 
 
-def points(law: Drawable, count: int = 300) -> tuple[Real, Real]:
+def points(law: "Law", count: int = 300) -> tuple[Real, Real]:
     """Return points and densities from end to end of the support, with nan between its intervals.
 
     Points are closest at the ends, and geometric too where an interval spans decades. At an end the density is

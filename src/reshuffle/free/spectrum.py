@@ -127,9 +127,9 @@ class SolvedLaw(Law):
     def _transform(self, z: Complex, strict: bool = True) -> Resolved:
         """Return ``G(z)`` at points of any shape; unless ``strict``, also where its error estimate is large."""
 
-    @abstractmethod
     def _working(self) -> AbstractContextManager[None]:
-        """Show progress of the search for support and measure, and bound its cost."""
+        """Show progress of the search for support and measure, and bound its cost if it has a budget."""
+        return working(repr(self))
 
     @abstractmethod
     def _attempts(self) -> Iterator[tuple[Support, Pairs]]:
@@ -155,12 +155,10 @@ class SolvedLaw(Law):
 
     @property
     def atoms(self) -> Pairs:
-        """Pairs (location, mass), from left to right."""
         return self._structure[1]
 
     @cached_property
     def measure(self) -> Measure:
-        """The law as quadrature panels."""
         return self._structure[2]
 
     def cauchy(self, z: ArrayLike) -> Complex:

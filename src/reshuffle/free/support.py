@@ -87,20 +87,15 @@ def cut(
     return Brackets(low, high, rising)
 
 
-def no_folds(outside: Real, inside: Real) -> Real:
-    """Return that no end is known beforehand."""
-    return np.full(len(inside), np.nan)
-
-
 def regular_ends(
-    density: Density, brackets: Brackets, folds: Folds, threshold: float, attempts: NDArray[np.int_]
+    density: Density, brackets: Brackets, folds: Folds | None, threshold: float, attempts: NDArray[np.int_]
 ) -> tuple[Real, Brackets]:
     """Return the ends that ``folds`` finds in brackets (n,), nan for the others, and how narrow the brackets got.
 
     It may take several ``attempts`` (n,), each from 25 times closer.
     """
     ends = np.full(len(brackets.low), np.nan)
-    if folds is no_folds:
+    if folds is None:
         return ends, brackets
     low, high = brackets.low.copy(), brackets.high.copy()
     for attempt in range(int(attempts.max(initial=0))):
@@ -136,7 +131,7 @@ def support(
     seeds: Real,
     resolution: int,
     mark: Callable[[Real], None] = lambda edges: None,
-    folds: Folds = no_folds,
+    folds: Folds | None = None,
     errors: Callable[[Real], Real] | None = None,
 ) -> Support:
     """Return the intervals on which ``density`` is positive, their ends to rounding.

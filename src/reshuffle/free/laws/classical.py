@@ -45,12 +45,10 @@ class FreeMeixner(Law):
 
     @property
     def support(self) -> Pairs:
-        """The one interval of the continuous part."""
         return (self._edges,)
 
     @property
     def atoms(self) -> Pairs:
-        """Pairs (location, mass), from left to right."""
         return self._atoms
 
     def _quadratic(self, z: Complex) -> Complex:
@@ -100,7 +98,6 @@ class FreeMeixner(Law):
         return density, np.where((t == low) | (t == high), np.inf, density * np.minimum(lost, 1.0))
 
     def recurrence(self, depth: int) -> tuple[list[float], list[float]]:
-        """Return ``(alpha, beta)`` down to ``depth``."""
         (alpha_0, beta_1), (alpha, beta) = self._first, self._tail
         return [alpha_0] + [alpha] * (depth - 1), [0.0, beta_1] + [beta] * (depth - 1)
 
@@ -307,12 +304,10 @@ class Uniform(Law):
 
     @property
     def support(self) -> Pairs:
-        """The one interval."""
         return ((self.low, self.high),)
 
     @property
     def atoms(self) -> Pairs:
-        """No atoms."""
         return ()
 
     def _cauchy(self, z: Complex) -> Complex:
@@ -330,7 +325,6 @@ class Uniform(Law):
         return np.where((t >= self.low) & (t <= self.high), 1 / (self.high - self.low), 0.0)
 
     def cdf(self, t: ArrayLike) -> Real:
-        """Return the mass of ``(-inf, t]``, with the shape of ``t``."""
         return np.asarray(np.clip((checks.real_points("t", t) - self.low) / (self.high - self.low), 0.0, 1.0))
 
     def quantile(self, q: ArrayLike) -> Real:

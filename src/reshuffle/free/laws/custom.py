@@ -25,12 +25,10 @@ class _Custom(Law):
 
     @property
     def support(self) -> Pairs:
-        """The intervals of the continuous part, as given."""
         return self._support
 
     @property
     def atoms(self) -> Pairs:
-        """Pairs (location, mass), as given."""
         return self._atoms
 
     def _density(self, t: Real) -> Real:

@@ -60,7 +60,6 @@ class Discrete(Law):
 
     @property
     def atoms(self) -> Pairs:
-        """Pairs (location, mass), from left to right."""
         return tuple((float(x), float(w)) for x, w in zip(self.points, self.weights, strict=True))
 
     def _cauchy(self, z: Complex) -> Complex:
@@ -74,14 +73,12 @@ class Discrete(Law):
         return np.zeros(t.shape)
 
     def cdf(self, t: ArrayLike) -> Real:
-        """Return the mass of ``(-inf, t]``, with the shape of ``t``."""
         sums = np.concatenate([[0.0], np.cumsum(self.weights)])
         return np.asarray(
             np.minimum(sums[np.searchsorted(self.points, real_points("t", t), side="right")], 1.0)
         )
 
     def quantile(self, q: ArrayLike) -> Real:
-        """Return the smallest x with ``cdf(x) >= q``, with the shape of ``q``."""
         sums = np.cumsum(self.weights)
         index = np.searchsorted(sums - 1e-13, checks.probabilities("q", q))
         return np.asarray(self.points[np.minimum(index, len(self.points) - 1)])

@@ -239,7 +239,6 @@ class Affine(Law):
         return density / abs(self.factor), error / abs(self.factor)
 
     def quantile(self, q: ArrayLike) -> Real:
-        """Return the smallest x with ``cdf(x) >= q``, with the shape of ``q``."""
         levels = checks.probabilities("q", q)
         return np.asarray(self._image(self.base.quantile(levels if self.factor > 0 else 1 - levels)))
 
@@ -254,7 +253,6 @@ class Affine(Law):
 
     @property
     def rational_r(self) -> tuple[float, float, float] | None:
-        """``(a, b, c)`` when ``R(g) = a + b g / (1 + c g)``, else None."""
         if self.base.rational_r is None:
             return None
         a, b, c = self.base.rational_r

@@ -7,10 +7,11 @@ the ends of a spectrum from both sides of them, for spectra here and for those o
 
 from reshuffle.free.solver.axis import AxisSolver
 from reshuffle.free.solver.continuation import Resolved, follow, resolved
-from reshuffle.free.solver.system import RationalR, find_folds, inverse, solve
+from reshuffle.free.solver.system import PencilSystem, RationalR, find_folds, inverse, solve
 
 __all__ = [
     "AxisSolver",
+    "PencilSystem",
     "RationalR",
     "Resolved",
     "find_folds",

@@ -177,7 +177,6 @@ class _Curve(Derivative):
         self.unknowns, self.direct = system.unknowns + 1, system.direct
 
     def jacobian(self, state: tuple[Any, Complex]) -> Complex:
-        """Return the derivative as matrices, shape (points, unknowns, unknowns)."""
         inner, moved = state
         total = np.zeros((len(moved), self.unknowns, self.unknowns), dtype=moved.dtype)
         total[:, :-1, :-1], total[:, :-1, -1] = self.system.jacobian(inner), moved
@@ -185,7 +184,6 @@ class _Curve(Derivative):
         return total
 
     def tangent(self, state: tuple[Any, Complex], directions: Complex) -> Complex:
-        """Return the derivative along ``directions``, shape (points, count, unknowns)."""
         inner, moved = state
         along, x = directions[..., :-1], directions[..., -1:]
         image = self.system.tangent(inner, along) + x * moved[:, None]
@@ -275,7 +273,7 @@ class State(NamedTuple):
     known: tuple[Any, ...]
 
 
-class System:
+class System(PencilSystem):
     """The joint system of all variables' subordination terms.
 
     ``G = (b + sum_j U_j H_j U_j*)^-1`` with ``H_j = G_j(omega_j)^-1 - omega_j`` on the range of
@@ -381,7 +379,6 @@ class System:
         return State(resolvent, compressed, image, tuple(known))
 
     def tangent(self, state: State, directions: Complex) -> Complex:
-        """Return the derivative of the map along ``directions``, shape (points, count, unknowns)."""
         blocks, seen = self.unpack(directions), state.compressed
         seen = (self.frame.conj().T @ state.resolvent @ self.frame if self.direct else seen)[:, None]
         images = []
@@ -393,7 +390,6 @@ class System:
         return self.pack(images)
 
     def jacobian(self, state: State) -> Complex:
-        """Return the derivative of the map as matrices, shape (points, unknowns, unknowns)."""
         points = len(state.resolvent)
         if not self.frames:
             return np.zeros((points, 0, 0), dtype=complex)
@@ -407,7 +403,6 @@ class System:
         return np.concatenate(rows, axis=1)
 
     def shift_tangent(self, state: State, direction: Complex) -> Complex:
-        """Return the derivative of the map when ``base`` moves along a matrix, shape (points, unknowns)."""
         moved = -(state.resolvent @ direction @ state.resolvent)
         inner = self._seen(moved)[1]
         images = []
@@ -417,11 +412,9 @@ class System:
         return self.pack(images)[:, 0] if images else np.zeros((len(moved), 0), dtype=complex)
 
     def mirrored(self, unknowns: Complex) -> Complex:
-        """Return the unknowns of the adjoint solution, which is that of the conjugate base."""
         return self.pack([h.conj().swapaxes(-1, -2) for h in self.unpack(unknowns)])
 
     def resolvent_tangent(self, state: State, direction: Any, unknowns: Complex) -> Complex:
-        """Return the derivative of G as ``base`` moves along ``direction`` and the unknowns along theirs."""
         total = direction + self._moved(unknowns)
         return np.asarray(-(state.resolvent @ total @ state.resolvent))
 
@@ -527,7 +520,6 @@ class _Subordinated(Transform):
         """Return the derivative of ``E[(A - C x)^-1]`` along ``da``."""
 
     def apply(self, g: Complex, h: Complex) -> tuple[Complex, Any]:
-        """Return the next H, and the inverses that its derivative needs."""
         g_inverse = inverse(g)
         a = g_inverse - h
         gamma, known = self._resolvent(a)
@@ -554,7 +546,6 @@ class PointSum(Transform):
         self.points, self.weights = points, weights
 
     def apply(self, g: Complex, h: Complex) -> tuple[Complex, Any]:
-        """Return the next H, and the inverses that its derivative needs."""
         identity = np.eye(g.shape[-1])
         y = h[:, None] + self.points[:, None, None] * self.coefficient
         right = inverse(identity - g[:, None] @ y)
