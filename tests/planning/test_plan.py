@@ -420,6 +420,9 @@ def test_rounding_chooses_no_recipe():
         chosen[-1] += tuple(
             (one.batch_size, one.penalty, one.epochs) for one in (plan.best, *plan.runners_up)
         )
+    # A mean that is far larger than what is to be learned makes no rounding of it.
+    far = rs.plan(np.column_stack([noisy.X, np.ones(60)]), noisy.y + 1e6, intercept=False, standardize=False)
+    assert far.best.test_error < 1.0
     assert len(set(chosen)) == 1
     assert chosen[0][0] < 40
     assert chosen[0][3][1] == 0.0

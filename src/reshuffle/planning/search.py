@@ -33,7 +33,7 @@ _AFFORDABLE = 1e8
 _ROWS, _ROWS_WITH_MOMENTUM = 128, 1000
 """Rows that tell by how much a run differs from the mean step."""
 _ROUNDING, _DIGITS = 1e-8, 9
-"""Share of the mean square of y below which test errors are rounding (the cavity equation leaves up to 4e-9 of it),
+"""Share of the variance of y below which test errors are rounding (the cavity equation leaves up to 4e-9 of it),
 and the digits by which they are ranked, so that machines whose last bits differ choose alike."""
 _VISIBLE = 2e-3
 """Share of the test error above which the spread of a refined recipe is not left to the estimate."""
@@ -125,8 +125,12 @@ class Search:
             [[spectrum.safe_step(each, float(penalty)) for each in self.schemes] for penalty in penalties]
         )
         self.steps = self.safe_steps[..., np.newaxis] * shares
-        responses = np.square(spectrum.problem.compressed.y).sum() / (spectrum.problem.outputs or 1)
-        self.rounding = _ROUNDING * float(responses / spectrum.problem.row_weights.sum())
+        responses = spectrum.problem.compressed.y
+        if spectrum.problem.compressed.are_all:
+            # Without a mean, which may be far larger than what is to be learned.
+            responses = responses - responses.mean(axis=0)
+        squares = np.square(responses).sum() / spectrum.problem.row_weights.sum()
+        self.rounding = _ROUNDING * float(squares / (spectrum.problem.outputs or 1))
         longest = float((self.steps * self.visits[:, np.newaxis]).max()) * float(epochs[-1])
         self.curve = LeftOutCurve.around(spectrum, float(self.steps.max()), longest, float(penalties.max()))
         self.mean_squares, self.spreads = np.zeros((2, *self.steps.shape, len(epochs)))
