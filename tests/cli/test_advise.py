@@ -175,7 +175,7 @@ def test_the_programs_read_the_file_as_it_was_read(capsys, way):
     if way == "parquet":
         TRAINED.to_parquet(name)
     elif way == "index":
-        TRAINED.set_index("id").to_parquet(name)
+        TRAINED.set_index(["id", "size"]).to_parquet(name)
     elif way == "names of rows":
         TRAINED.set_index("house " + TRAINED.id.astype(str)).rename_axis(None).to_csv(name)
         drop = "rent --drop ''"
@@ -187,7 +187,9 @@ def test_the_programs_read_the_file_as_it_was_read(capsys, way):
     assert outcome.code == 0, outcome.err
     assert ("has decimal commas" in outcome.err) == (way == "decimal commas")
     left = executed(json.loads(outcome.out)["snippets"]["torch"])
-    pd.testing.assert_frame_equal(left["X"], features(TRAINED), check_dtype=False)
+    names = json.loads(outcome.out)["data"]["features"]
+    assert list(left["X"]) == names
+    pd.testing.assert_frame_equal(left["X"], features(TRAINED)[names], check_dtype=False)
     np.testing.assert_allclose(left["y"].to_numpy()[:, 0], TRAINED.price)
 
 

@@ -224,6 +224,12 @@ def test_an_index_is_warned_of(capsys, names, column, told):
     assert "line 1 of numbers.csv counts 0, 1, 2" in curve(capsys, "numbers.csv")[2]
 
 
+@for_all("header", ['"a\nb",price', '\n\n"a\r\nb","pri\nce"', "\na,price", "a,price\n"])
+def test_a_header_over_several_lines_takes_no_row(capsys, header):
+    Path("lines.csv").write_text(f"{header}\n1,2\n3,5\n\n4,4\n", newline="")
+    assert curve(capsys, "lines.csv")[0]["n"] == 3
+
+
 def test_names_of_rows_are_left_out_though_their_column_has_none(capsys):
     TABLE[:30].set_index(pd.Index([f"row {k}" for k in range(30)])).to_csv("named_rows.csv")
     outcome = run(capsys, f"curve {STEP} --data named_rows.csv")

@@ -571,10 +571,11 @@ def _reading(name: str, path: str, data: Data) -> str:
     if Path(path).suffix.lower() == ".parquet":
         import pyarrow.parquet
 
-        # pandas would make an index of these columns.
-        known = (pyarrow.parquet.read_schema(path).pandas_metadata or {}).get("index_columns", [])
-        index = [column for column in known if isinstance(column, str)]
-        columns = f".reset_index(names={_code(index)})" * bool(index)
+        # pandas makes an index of these columns; read as others, they are the first.
+        schema, columns = pyarrow.parquet.read_schema(path), ""
+        known = (schema.pandas_metadata or {}).get("index_columns", [])
+        if index := [column for column in known if isinstance(column, str)]:
+            columns = f".reset_index(names={_code(index)})[{_code(schema.names)}]"
         return f"{name} = pd.read_parquet({_code(path)}){columns}{as_words}"
     settings = [
         _code(path) if path != reader.STANDARD_INPUT else "open(0)",

@@ -42,6 +42,7 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?", re.ASCII)
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+", re.ASCII)
 _PERCENTAGE = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*%", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}(?:[T ].*)?|\d{1,2}([./-])\d{1,2}\1\d{2,4}(?: .*)?", re.ASCII)
+_LINE_END = re.compile(r"\r\n?|\n")
 _UNNAMED = re.compile(r"|Unnamed: \d+|__index_level_\d+__", re.ASCII)
 """Names of an index that pandas wrote."""
 _COMMA_ADVICE = (
@@ -275,6 +276,8 @@ def _table_of_text(path: str) -> FileTable:
             below, cells = next(rows, (0, header))
             if len(cells) != len(names):
                 raise _ragged(path, below, len(cells), len(names))
+            # For pandas a name over several lines is in one.
+            line -= sum(len(_LINE_END.findall(cell)) for cell in header)
             return FileTable(path, names, True, None, separator, line, is_padded=names != header)
     if len(names) > 1 and names == [str(place) for place in range(len(names))]:
         warn(
