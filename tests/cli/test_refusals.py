@@ -59,6 +59,7 @@ TEXTS = {
     "row_names": [",a,y", "Fiat 128,1,3", "Volvo 142E,2,7", "Mazda RX4,4,8"],
     "word_target": ["a,b,y", "1,2,low", "4,5,high", "7,8,low"],
     "gaps": ["a,last year,y", "1,2,3", "4,NA,7", "7,,8"],
+    "trailing": ["a,y,", "1,2,", "2,5,", "4,3,"],
     "endless": ["a,b,y", "1,2,3", "4,inf,7", "7,8,8"],
     "taken": ["city_Rome,city,y", "1,Paris,3", "4,Rome,7", "7,Rome,8", "2,Paris,1"],
     "lacks": ["a,y", "1,2", "3,4"],
@@ -291,6 +292,7 @@ def folder(tmp_path, monkeypatch):
             "column 'last year' has 2 missing values, the first in line 3; drop or fill in such rows, "
             "or leave the column out with --drop 'last year'",
         ),
+        (f"{ADVISE} trailing.csv", "column '' is empty; leave it out with --drop ''.\n"),
         (f"{ADVISE} endless.csv", "line 3, column 'b' must be a finite number, but it is inf"),
         (f"{ADVISE} quoted_thousands.csv", "'1,234' has a comma, and may have one for thousands"),
         (f"{GOOD} --target y", "--target must name each column once, but it names 'y' 2 times"),

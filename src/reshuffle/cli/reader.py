@@ -567,12 +567,13 @@ def _numbers(
         if table.separator and not table.has_decimal_commas and _has_decimal_commas(table, names, wrong):
             return _numbers(replace(table, has_decimal_commas=True), features, targets, fill)
         raise _not_numbers(table, wrong, targets)
-    gaps = [name for name in features if fill and missing[name].any()]
-    filled = {name: made[name].median() if fill == "median" else fill[name] for name in gaps}
-    for name, value in filled.items():
-        if np.isnan(value):
+    # Other rows, which have the values to fill in already, may lack all of a column.
+    for name in [] if isinstance(fill, dict) else features:
+        if missing[name].all():
             hint = f"leave it out with {{drop}} {as_argument(name)}"
             raise ArgumentError(f"{table.path}: column {quoted(name)}", "", "is empty", hint)
+    gaps = [name for name in features if fill and missing[name].any()]
+    filled = {name: made[name].median() if fill == "median" else fill[name] for name in gaps}
     missing = missing.loc[:, missing.any()].drop(columns=gaps)
     if not missing.empty:
         away = [name for name in missing if name not in targets]
