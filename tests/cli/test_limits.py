@@ -1,4 +1,4 @@
-"""`reshuffle limits` and `reshuffle spectrum`: what the library finds with no data at all, and files."""
+"""`reshuffle limits`, `spectrum` and `stability`: what the library finds, with no data at all, and files."""
 
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""What comes in at the door: huge numbers, flags, tables with names, tensors, schemes without brackets."""
+"""What comes in at the door: huge numbers, flags, tensors, schemes without brackets; errors with fields."""
 
 import inspect
 import math

@@ -1,4 +1,4 @@
-"""Every page of the site can be reached from its first one."""
+"""Every page of the site can be reached from its first one; architecture.md is true of the packages."""
 
 import re
 from pathlib import Path

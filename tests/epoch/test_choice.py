@@ -1,4 +1,4 @@
-"""Which method auto takes, and that it just works from one batch to thousands."""
+"""Which method auto takes, that it works from one batch to thousands, and what drawn orders answer."""
 
 import math
 

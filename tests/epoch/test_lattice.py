@@ -1,4 +1,4 @@
-"""The two lattices against enumeration of all orders, and against each other."""
+"""The two lattices against enumeration of all orders; mean maps at many steps from those at a few."""
 
 import tracemalloc
 from math import comb

@@ -1,4 +1,4 @@
-"""Laws from laws: against closed forms, against expressions that say the same, and against each other."""
+"""Laws from laws: against closed forms, expressions that say the same, and each other, in any order."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Functions of variables: their laws, and expressions in which they meet."""
+"""Functions of variables, expressions in which they meet, and mixed expectations tau(f(p) q)."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Values, edges and powers that others have published, or that closed forms give."""
+"""Values, edges and powers that others have published or that closed forms give; two projections."""
 
 import math
 

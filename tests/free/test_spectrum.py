@@ -1,4 +1,4 @@
-"""Spectra against closed forms, exact moments and sampled matrices."""
+"""Spectra against closed forms, exact moments and sampled matrices; random expressions, too."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""One table of metrics: every answer is that of the run, a refusal is a reason, and diverging runs cost nothing."""
+"""One table of metrics: every answer is that of the run; leave-one-out by the mean step is within its error."""
 
 import math
 

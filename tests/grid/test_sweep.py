@@ -1,4 +1,4 @@
-"""A grid is nothing but its points: every one equals a separate call, with labels, units and reasons beside it."""
+"""Every point of a grid equals a separate call, also over rows in pieces; bad grids are refused at once."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""torch.optim.SGD, DataLoader and AveragedModel against the exact answers."""
+"""torch.optim.SGD, DataLoader, AveragedModel, MLPRegressor and SGDRegressor against the exact answers."""
 
 import numpy as np
 import pytest

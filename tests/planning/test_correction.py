@@ -1,4 +1,4 @@
-"""The test error that a plan expects, against refits, a bootstrap by hand, fresh rows and trained runs."""
+"""The test error that a plan expects, against refits, a bootstrap by hand and fresh rows; its programs."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A plan for training, against refits without each row, and against training itself."""
+"""A plan for training, from memory and from disk, against refits without each row, and against training."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Responses of several columns: every answer is the stack of those about one column each."""
+"""Responses of several columns are the stack of those of one; rows with weights, against torch."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What features and responses may be: sparse matrices, tensors, frames; and what is said of what they may not."""
+"""What features and responses may be, sparse, tensors or frames, and how columns are centred and scaled."""
 
 import tracemalloc
 

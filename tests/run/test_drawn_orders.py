@@ -1,4 +1,4 @@
-"""Answers from drawn orders and from the cavity equation beside exact ones: errors cover, and are not too wide."""
+"""Answers from drawn orders and the cavity equation beside exact ones: errors cover, and are not too wide."""
 
 import math
 import warnings

@@ -1,4 +1,4 @@
-"""Schemes beside data loaders, the simulator and each other, and what they refuse."""
+"""Schemes beside data loaders, the simulator and each other, groups of rows, and what they refuse."""
 
 import math
 from functools import partial

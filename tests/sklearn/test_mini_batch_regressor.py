@@ -1,4 +1,4 @@
-"""MiniBatchRegressor against trainings done by hand and by scikit-learn's solvers."""
+"""Regressors against trainings done by hand, scikit-learn's solvers and its kernel ridge."""
 
 import math
 from itertools import combinations

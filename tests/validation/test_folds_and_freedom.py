@@ -1,4 +1,4 @@
-"""Folds, degrees of freedom, the ridge that a run equals, and the classical criteria."""
+"""Folds, degrees of freedom, the ridge that a run equals, criteria, and rows that are centred anew."""
 
 import math
 

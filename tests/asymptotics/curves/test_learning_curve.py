@@ -1,4 +1,4 @@
-"""Learning curves in the limit, against known formulas, the engine, and exact results at finite size."""
+"""Learning curves in the limit, also of many batches and random row scales, against formulas and finite sizes."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""The spectrum of any number of batches, against the engine, all subsets, and matrices."""
+"""The spectrum of any number of batches and its series on one interval, against the engine and matrices."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Arithmetic, printing and evaluation of expressions."""
+"""Arithmetic, printing and evaluation of expressions, and their exact moments by freeness."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""The pencil's Schur complement is the expression, and its size is the smallest."""
+"""The pencil's Schur complement is the expression, of smallest size; few-valued variables are reduced."""
 
 from functools import lru_cache
 

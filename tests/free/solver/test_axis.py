@@ -1,4 +1,4 @@
-"""Points on the real axis that start from their neighbours, and series for many of them."""
+"""Points on the real axis from their neighbours and from series, and ends of spectra as folds."""
 
 import numpy as np
 import pytest
