@@ -119,11 +119,10 @@ def test_an_atom_that_sets_in_is_listed(ranks):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [(0.7, 0.4), (0.9, 0.3)])
-def test_commutators_have_no_part_beside_their_kernel(ranks):
-    p, q = free.variables(*map(free.Projection, ranks))
+def test_commutators_have_no_part_beside_their_kernel():
+    p, q = free.variables(free.Projection(0.7), free.Projection(0.4))
     # They took forty times as much, or were refused.
-    compared(1j * (p * q - q * p), *commutator(*ranks), budget=3.0)
+    compared(1j * (p * q - q * p), *commutator(0.7, 0.4), budget=3.0)
 
 
 @pytest.mark.parametrize("ranks", [(0.999, 0.3), (0.158, 0.931)])
