@@ -58,7 +58,8 @@ class Recipes:
     def _distinct(self) -> tuple[FloatArray, IntArray]:
         """Distinct pairs of step and penalty (2, d, 1), and which of them each recipe has (k,)."""
         pairs, which = np.unique([self.steps, self.penalties], axis=1, return_inverse=True)
-        return pairs[..., np.newaxis], which
+        # numpy 2.0 gives them an axis more.
+        return pairs[..., np.newaxis], which.ravel()
 
     def combinations(self, curve: LeftOutCurve) -> FloatArray:
         """Coefficients (k, 1 + 2N) of left-out residuals, as in `LeftOutCurve.combinations`."""
