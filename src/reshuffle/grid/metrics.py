@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._budget import A_SECOND, duration, warnings_of
-from reshuffle._linalg import norm
+from reshuffle._linalg import few_threads, norm
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind, plus_minus, significant, weakest
 from reshuffle.errors import AccuracyWarning, ArgumentError, BudgetError
@@ -177,9 +177,10 @@ def answers_of(
 ) -> dict[str, Answer]:
     """Answers of one run, as in `evaluate`, at epochs that were checked."""
     answers: dict[str, Answer] = {}
-    for metric in metrics:
-        asked = METRICS[metric] if isinstance(metric, str) else metric
-        answers |= _answers(asked, run, epochs, operations)
+    with few_threads(min(run.problem.n, run.problem.p)):
+        for metric in metrics:
+            asked = METRICS[metric] if isinstance(metric, str) else metric
+            answers |= _answers(asked, run, epochs, operations)
     return answers
 
 
