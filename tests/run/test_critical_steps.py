@@ -2,13 +2,15 @@
 
 import math
 import pickle
-from itertools import product
-from math import prod
+from itertools import permutations, product
+from math import factorial, prod
 
 import numpy as np
 import pytest
 import scipy.linalg
 from benchmarks.step_coverage import rate_in_one_column
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.polynomial import Polynomial
 
 import reshuffle as rs
@@ -23,6 +25,7 @@ from reshuffle.run.critical_steps import (
     largest_eigenvalue,
 )
 from tests.looped import for_all, pairwise
+from tests.problems import case
 
 
 @pytest.fixture
@@ -208,6 +211,57 @@ def test_no_stable_step_is_an_error():
 def test_what_has_no_features_never_diverges():
     problem = rs.LeastSquares(np.zeros((40, 2)), np.zeros(40))
     assert rs.critical_step(problem, rs.SampleReshuffling(batches=8), mean_square=False) == math.inf
+
+
+def mean_map_coefficients(X, partition):
+    """A_i with E A(step) = sum_i step^i A_i, by enumerating ordered tuples of distinct batches."""
+    W = [X[rows].T @ X[rows] / len(rows) for rows in partition]
+    coefficients = [np.eye(X.shape[1])]
+    for length in range(1, len(W) + 1):
+        words = sum(
+            np.linalg.multi_dot([*map(W.__getitem__, word), np.eye(len(W[0]))])
+            for word in permutations(range(len(W)), length)
+        )
+        coefficients.append((-1) ** length * words / factorial(length))
+    return coefficients
+
+
+def crossings(X, partition):
+    """All steps > 0 at which an eigenvalue of E A(step), on the row space of X, is 1 or -1."""
+    V = scipy.linalg.orth(X.T)
+    inside = [V.T @ matrix @ V for matrix in mean_map_coefficients(X, partition)]
+    steps = []
+    for target, polynomial in ((1, inside[1:]), (-1, [inside[0] + np.eye(V.shape[1]), *inside[1:]])):
+        if target == 1:
+            # E A - I is divisible by the step.
+            polynomial = inside[1:]
+        steps += list(real_positive_roots(polynomial))
+    return np.sort(steps)
+
+
+def real_positive_roots(polynomial):
+    """Real positive s with det(sum_i s^i P_i) = 0, by a companion linearization."""
+    degree, size = len(polynomial) - 1, len(polynomial[0])
+    if degree == 0:
+        return np.array([])
+    left = np.eye(degree * size)
+    left[-size:, -size:] = polynomial[-1]
+    right = np.eye(degree * size, k=size)
+    right[-size:] = -np.hstack(polynomial[:-1])
+    roots = scipy.linalg.eigvals(right, left)
+    roots = roots[np.isfinite(roots)]
+    return roots.real[(np.abs(roots.imag) < 1e-7 * np.abs(roots)) & (roots.real > 1e-6)]
+
+
+@settings(max_examples=40)
+@given(st.integers(2, 8), st.integers(1, 6), st.integers(2, 4), st.integers(0, 10**6), st.booleans())
+def test_the_critical_step_is_the_first_crossing(n, p, batches, seed, equal):
+    tiny = case(max(n, batches), p, batches, seed=seed, equal=equal)
+    critical = rs.critical_step(tiny.problem, tiny.scheme("reshuffling"), mean_square=False)
+    every = crossings(tiny.problem.X, tiny.partition)
+    assert np.abs(every / critical - 1).min() < 1e-6
+    # Nothing is crossed before.
+    assert every[0] > critical * (1 - 1e-6)
 
 
 @pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.WithReplacement(batches=4)])

@@ -33,6 +33,31 @@ def test_batches_are_those_of_a_data_loader_or_of_equal_parts(n, size, drop_last
     assert equal == [part.tolist() for part in np.array_split(np.arange(n), size)]
 
 
+@for_all("kind", [rs.RandomReshuffling, rs.WithReplacement])
+@for_all("n, p, rank", [(11, 20, 9), (11, 10, 9), (11, 6, 3)])
+def test_rows_that_are_never_visited_teach_nothing(kind, n, p, rank):
+    """All but the training loss is as without them, also where they alone have a direction."""
+    tiny = case(n, p, 1, step=0.05, rank=rank if rank < 9 else None)
+    X, y = np.vstack([tiny.problem.X[:9], np.random.default_rng(0).standard_normal((2, p))]), tiny.problem.y
+    truth = {"beta_star": tiny.problem.beta_star, "covariance": tiny.covariance, "noise": 0.5}
+    problem, kept = rs.LeastSquares(X, y, **truth), rs.LeastSquares(X[:9], y[:9], **truth)
+    dropping, cut = kind(batch_size=3, drop_last=True), kind(batches=3)
+    run = rs.descend(problem, dropping, tiny.step, start=tiny.start)
+    same = rs.descend(kept, cut, tiny.step, start=tiny.start)
+    epochs = [0, 1, 50, math.inf]
+    close(run.iterate(epochs), same.iterate(epochs), 1e-10)
+    close(run.risk(epochs).total, same.risk(epochs).total, 1e-9)
+    close(run.frozen.project(run.iterate(math.inf)), run.frozen.project(tiny.start))
+    assert run.frozen.dimension == same.frozen.dimension == p - rank
+    assert run.range_assumption.holds
+    assert run.stability().converges
+    assert run.stability().rate == pytest.approx(same.stability().rate)
+    steps = [rs.critical_step(*each, mean_square=False) for each in ((problem, dropping), (kept, cut))]
+    assert steps[0] == pytest.approx(steps[1], rel=1e-8)
+    loss = np.sum((y - X @ run.iterate(4)) ** 2) / (2 * n)
+    assert run.training_loss(4) == pytest.approx(loss)
+
+
 def test_samples_that_are_dropped_in_turn_are_all_learned_from():
     problem = case(7, 20, 1).problem
     run = rs.descend(problem, rs.SampleReshuffling(batch_size=3, drop_last=True), 0.05)
