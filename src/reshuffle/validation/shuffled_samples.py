@@ -398,35 +398,34 @@ class DrawnOrders:
 
     def _followed(self, orders: IntArray) -> tuple[FloatArray, FloatArray]:
         """Sums over orders and their reverses: [lost, gained] (r, r + t), and each row's own part (n, r, r + t)."""
-        rank = self._rank
+        rank, (count, n) = self._rank, orders.shape
         first, seen = self._passed(orders, backwards=False)
         second, back = self._passed(orders, backwards=True)
-        # Of every sample in every order one over the divisor of its visit; 0 if it has none.
-        each = np.zeros(orders.shape[1])
-        for places, divisor in self._visits:
-            each[places] = 1 / divisor
-        weights = np.empty(orders.shape)
-        np.put_along_axis(weights, orders, np.broadcast_to(each, orders.shape), axis=1)
+        # Of every place in an order one over the divisor of its visit; 0 if it has none.
+        each, places = np.zeros(n), np.empty_like(orders)
+        for visit, divisor in self._visits:
+            each[visit] = 1 / divisor
+        np.put_along_axis(places, orders, np.broadcast_to(np.arange(n), orders.shape), axis=1)
         # Samples first, so that a row's own part is one product over all orders.
-        before, after = seen.transpose(1, 0, 2), back.transpose(1, 0, 2)
-        scaled = weights.T[..., np.newaxis]
+        members = places.T + n * np.arange(count)
+        before, after = (part.reshape(count * n, -1).take(members, axis=0) for part in (seen, back))
+        scaled = each.take(places.T)[..., np.newaxis]
         one = np.swapaxes(after[..., :rank], 1, 2) @ (scaled * before)
         other = np.swapaxes(before[..., :rank], 1, 2) @ (scaled * after)
         return (first + second) / 2, self._training.factors[:, np.newaxis, np.newaxis] * (one + other) / 2
 
     def _passed(self, orders: IntArray, *, backwards: bool) -> tuple[FloatArray, FloatArray]:
-        """Follow orders: the sum of [lost, gained], and [x_i'F, alpha_i] (orders, n, r + t) of every sample i."""
+        """Follow orders: the sum of [lost, gained], and [x_i'F, alpha_i] (orders, n, r + t) at every place."""
         training, rows = self._training, self._rows
         shrinkage = training.visits.step * training.visits.penalty
         rest = np.hstack([np.eye(self._rank), -training.origin / math.sqrt(training.visits.step)])
         states = np.zeros((len(orders), self._rank, self._targets.shape[1]))
         seen = np.zeros((len(orders), *self._targets.shape))
-        which = np.arange(len(orders))[:, np.newaxis]
         for places, divisor in reversed(self._visits) if backwards else self._visits:
-            samples = orders[:, places]
-            here = rows[samples]
-            met = self._targets[samples] - here @ states
-            seen[which, samples] = met
+            # An index in brackets takes seven times as long.
+            here = rows.take(orders[:, places], axis=0)
+            met = self._targets.take(orders[:, places], axis=0) - here @ states
+            seen[:, places] = met
             moved = np.swapaxes(here, 1, 2) @ met / divisor
             states = states + moved + shrinkage * (rest - states) if shrinkage else states + moved
         return states.sum(axis=0), seen
