@@ -14,7 +14,7 @@ grow with the logarithm of k alone. The first few epochs are followed one by one
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -117,8 +117,8 @@ def require_resolved(sizes: FloatArray, apart: float = _APART) -> None:
         raise ArithmeticError("decay rates are too far apart for their modes to be separated.")
 
 
-def _eigenvectors(loss: FloatArray) -> tuple[AnyArray, AnyArray]:
-    """Eigenvalues (d,) and right eigenvectors (d, d) of D = I - A, complex.
+def _eigenvectors(loss: FloatArray) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """Eigenvalues (d,), right eigenvectors (d, d) and left ones (d, d), as rows, of D = I - A, complex.
 
     D is S K S with a diagonal S that holds all that is small, such as the step. Eigenvalues are rounded relative
     to the largest: where a gap separates slow modes, they are taken from S^-1 K^-1 S^-1, where they are largest.
@@ -128,14 +128,24 @@ def _eigenvectors(loss: FloatArray) -> tuple[AnyArray, AnyArray]:
     sizes, scale = np.abs(values[order]), np.sqrt(np.abs(np.diag(loss)))
     gaps = sizes[1:] - _GAP * sizes[:-1]
     if not ((gaps > 0).any() and sizes[0] > 0 and scale.min() > 0):
-        return values.astype(complex), vectors.astype(complex)
+        return values.astype(complex), vectors.astype(complex), _inverse(vectors).astype(complex)
     slow = int(np.argmax(sizes[1:] / sizes[:-1])) + 1
     across = np.multiply.outer(scale, scale)
-    backwards, vectors_back = scipy.linalg.eig(np.linalg.inv(loss / across) / across, check_finite=False)
+    inverse: Any = np.linalg.inv(loss / across) / across
+    backwards, left_back, right_back = scipy.linalg.eig(inverse, left=True, right=True, check_finite=False)
     few, many = np.argsort(-np.abs(backwards))[:slow], order[slow:]
-    return np.append(1 / backwards[few], values[many]).astype(complex), np.hstack(
-        [vectors_back[:, few], vectors[:, many]]
-    ).astype(complex)
+    right = np.hstack([right_back[:, few], vectors[:, many]]).astype(complex)
+    left = _inverse(right)
+    # What fast modes hold of slow ones by rounding would be all that is left of the slow ones.
+    left[:slow] = np.linalg.solve(left_back[:, few].conj().T @ right[:, :slow], left_back[:, few].conj().T)
+    return np.append(1 / backwards[few], values[many]).astype(complex), right, left
+
+
+def _inverse(vectors: AnyArray) -> AnyArray:
+    """The inverse (d, d); refused where eigenvectors are so nearly parallel that they are no coordinates."""
+    if not np.linalg.cond(vectors) < _WORST_BASIS:
+        raise ArithmeticError("the eigenvectors of the mean map are no coordinates.")
+    return np.asarray(np.linalg.inv(vectors))
 
 
 class Eigenvectors:
@@ -154,11 +164,9 @@ class Eigenvectors:
         if not np.isfinite(loss).all():
             raise ArithmeticError("the mean map is beyond the range of numbers.")
         # Vectors are real where all values are.
-        values, vectors = _eigenvectors(loss)
-        if not np.linalg.cond(vectors) < _WORST_BASIS:
-            raise ArithmeticError("the eigenvectors of the mean map are no coordinates.")
+        values, right, left = _eigenvectors(loss)
         upper = values.imag >= 0
-        self.rates, self.right, self.left = values[upper], vectors[:, upper], np.linalg.inv(vectors)[upper]
+        self.rates, self.right, self.left = values[upper], right[:, upper], left[upper]
         self.is_pair = self.rates.imag > 0
 
     @property
