@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
 from reshuffle.free.checks import Complex, ConvergenceError, Real, number, real_points
@@ -129,11 +130,12 @@ def divide(
         )
     r, v = noise.ratio, noise.variance
     levels = (np.arange(QUANTILES if size else POINTS // 2) + 0.5) / (QUANTILES if size else POINTS // 2)
-    at_zero = sum(mass for place, mass in law.atoms if place <= 1e-9 * scale)
+    atoms = law.atoms
+    at_zero = sum(mass for place, mass in atoms if place <= 1e-9 * scale)
     spread = law.quantile(at_zero + (1 - at_zero) * levels)
     low, high = max(float(spread[0]), 1e-6 * scale), scale
     if size:
-        low = min(low, min(place for place, _ in law.atoms if place > 1e-9 * scale))
+        low = min(low, min(place for place, _ in atoms if place > 1e-9 * scale))
     x = np.concatenate([low * np.geomspace(0.3, 0.9, 3), spread, high * np.linspace(1.05, 1.5, 3)])
     if size:
         # The fluctuations at points that nearly coincide would cancel.
@@ -163,7 +165,7 @@ def divide(
     # Rows whose noise is white; unlike eigenvectors, Cholesky factors are the same on all processors.
     lower = np.linalg.cholesky(covariance / units / units[:, None] + NEGLECTED * np.eye(len(units)))
     rows = np.column_stack([_rows(matrix, deviation), _rows(g, deviation)])
-    left, right = np.linalg.qr(np.concatenate([np.linalg.solve(lower, rows[:-1]), rows[-1:]]))
+    left, right = np.linalg.qr(np.concatenate([solve_triangular(lower, rows[:-1], lower=True), rows[-1:]]))
     draws = WIDER * np.random.default_rng(0).standard_normal((REPLICATES // 2, len(units))) @ left[:-1]
     fits = [_weights(right[:, :-1], right[:, -1] - draw) for draw in (0.0 * draws[0], *draws, *-draws)]
     misfit = _require_fit((matrix @ fits[0] / g - 1)[np.repeat(HEIGHTS > 1, len(x))], inside, allowed)
@@ -298,20 +300,22 @@ def _fluctuations(z: Complex, factor: Complex, points: Real, weights: Real, rati
     and Silverstein, 2004), a third of m's Schwarzian derivative where points meet. The m of the sample would make
     no covariance: that of the law of Sigma is solved for, ``z = 1/m + ratio E[t/(1 - t m)]``.
     """
-    points, weights = points[weights > 0], weights[weights > 0]
-    height = np.maximum(z.imag, DESCENT[0] * (np.abs(z).max() + (1 + ratio) * points.max()))
+    # A point at 0 adds nothing to the sums.
+    seen = (weights > 0) & (points > 0)
+    inverse, weights = 1 / points[seen], weights[seen]
+    height = np.maximum(z.imag, DESCENT[0] * (np.abs(z).max() + (1 + ratio) * points[seen].max()))
     m = 1 / (z.real + 1j * height)
     # Far up Newton's method finds the solution in the half-plane, and then follows it down.
     while True:
         for _ in range(4):
-            t = points / (1 - points * m[:, None])
+            t = 1 / (inverse - m[:, None])
             off = 1 / m + ratio * (t @ weights) - (z.real + 1j * height)
             m = m - off / (ratio * (t**2 @ weights) - 1 / m**2)
         if np.all(height == z.imag):
             break
         height = np.maximum(DESCENT[1] * height, z.imag)
     # Derivatives of z in m, over 1, 2 and 6.
-    t = points / (1 - points * m[:, None])
+    t = 1 / (inverse - m[:, None])
     first, second, third = ((-1) ** k / m ** (k + 1) + ratio * (t ** (k + 1) @ weights) for k in (1, 2, 3))
     slope = 1 / first
 
