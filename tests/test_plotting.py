@@ -101,7 +101,8 @@ def test_the_command_line_draws_without_pyplot_and_so_without_a_display(argument
         env=environment,
     )
     assert found.returncode == 0, found.stderr
-    assert found.stderr.strip() == "True False"
+    # On a busy machine lines of progress come before.
+    assert found.stderr.split()[-2:] == ["True", "False"]
     assert (tmp_path / "picture.png").stat().st_size > 5000
 
 
