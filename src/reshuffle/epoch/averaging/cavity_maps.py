@@ -138,8 +138,8 @@ def perturbed(visiting: Visiting, rows: FloatArray, off: FloatArray) -> list[Flo
     rng, share = np.random.default_rng(0), _CHANCE_OF_GROUPS if visiting.size > 1 else 1.0
     by_mode = rng.choice([-1.0, 1.0], size=(_BY_CHANCE, 1, d))
     by_sample = rng.choice([-1.0, 1.0], size=(_BY_CHANCE, n, 1))
-    moved = rows * (_AFTERWARDS * visiting.weight * visiting.steps * visiting.entry[0] * visiting.grades[0])
-    common = moved @ (rows.T @ off)
+    effect = visiting.weight * visiting.steps * visiting.entry[0] * visiting.grades[0]
+    common = rows * (_AFTERWARDS * effect / (1 + effect / _SATURATES)) @ (rows.T @ off)
     return [off, off - common, *(share * off * signs for signs in [*by_mode, *by_sample])]
 
 
