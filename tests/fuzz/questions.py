@@ -60,8 +60,9 @@ def _square_floor(square, rounding):
 
 
 def _loss(case, label, answer, error, right, parameters):
-    """The loss |y - X b|^2 / (2n) at a b that is known to an error."""
-    fitted = case.p * _largest(*case.X) * max(map(size, parameters), default=0.0)
+    """The loss |y - X b|^2 / (2n) at a b that is known to an error, and to the rounding of its start."""
+    sizes = [*map(size, parameters), _largest(case.recipe["start"])]
+    fitted = case.p * _largest(*case.X) * max(sizes)
     floor = _square_floor(size(right[0]), _CANCELS * (fitted + _largest(case.y)))
     off = error * math.sqrt(sum(entry * entry for row in case.X for entry in row))
     residual = math.sqrt(2 * case.n * size(right[0])) if error else 0.0
