@@ -571,7 +571,7 @@ class BatchSystem(SymmetricBlocks, PencilSystem):
 
 
 class AlphaSystem(BatchSystem):
-    """The same equations at a real z, the `edge`, with alpha in the place of z. Unit and basis stay as they are."""
+    """System along alpha, which takes the place of z, at a real z, the `edge`; unit and basis stay as they are."""
 
     def __init__(self, aspect: float, alpha: float, batches: int, population: Population, edge: float):
         super().__init__(aspect, alpha, batches, population, plain=True)

@@ -210,7 +210,7 @@ def _of_output(
     clock: FloatArray,
     trained: Callable[[int], FloatArray | None] = lambda runs: None,
 ) -> ParameterCovariance:
-    """Of one output, of which so many runs may be `trained` already: parameters (k, runs, p).
+    """The covariance of one output, of which so many runs may be `trained` already: parameters (k, runs, p).
 
     `modes` is the same run in the modes of its mean map, if that is symmetric.
     """

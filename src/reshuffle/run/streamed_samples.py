@@ -119,7 +119,7 @@ class StreamedSamples(AffineTrajectory):
         for added, response, entering in (
             (more, responses, by_size),
             (more * every_other, responses, partial(by_size, modes=every_other)),
-            (alone, pushing, (1 + weights).__mul__),
+            (alone, pushing, lambda rows: rows * (1 + weights)),
         ):
             rows = np.concatenate([blocks.rows, added])
             other = replace(

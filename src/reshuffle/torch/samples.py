@@ -94,7 +94,7 @@ def require_precision(what: str, value: Any, model: str) -> None:
 
 
 def collected(loader: Any, rows_of: Callable[[Any], Any]) -> tuple[list[Any], AnyArray]:
-    """What a function makes of each batch of inputs, and the targets of all samples, in the order of the data.
+    """Values of a function on each batch of inputs, and the targets of all samples, in the order of the data.
 
     Every sample is taken once, whatever the order of the loader and what it drops. It may be any finite iterable of
     pairs (inputs, targets); those that are empty, end early or do not end are refused.

@@ -140,7 +140,7 @@ class LayerSignals(NamedTuple):
     returned: FloatArray
 
     def astype(self, precision: str) -> "LayerSignals":
-        """The same in another precision."""
+        """A copy in another precision."""
         return LayerSignals(self.entered.astype(precision), self.returned.astype(precision))
 
     def between(self, other: "LayerSignals") -> FloatArray:

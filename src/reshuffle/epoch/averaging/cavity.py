@@ -222,7 +222,7 @@ class Visiting:
 
     @property
     def self_responses(self) -> FloatArray:
-        """What a visit to each row alone does to it (n,): more than one where it overshoots."""
+        """Self responses (n,) of the rows to one visit of their own: above one they overshoot."""
         return np.asarray(np.square(self.rows) @ (self.weight * self.steps * self.entry[0] * self.grades[0]))
 
     @cached_property
