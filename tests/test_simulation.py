@@ -15,13 +15,6 @@ from tests.problems import case, close
 training = import_module("reshuffle.simulation")
 
 
-def within_four_standard_errors(estimate, exact):
-    deviation = np.abs(estimate.mean - exact)
-    # A deterministic quantity has no spread but still its rounding.
-    allowed = 4 * estimate.standard_error + 1e-12 * (1 + np.abs(exact))
-    assert (deviation <= allowed).all(), f"{(deviation / allowed).max() * 4:.2f} standard errors away"
-
-
 @for_all("scheme", [rs.RandomReshuffling(batches=3), rs.SampleReshuffling(batches=3), rs.FullBatch()])
 def test_blocks_that_are_trained_side_by_side_give_the_same_bits_whatever_the_threads(monkeypatch, scheme):
     monkeypatch.setattr(training, "MOST_ENTRIES", 900)
@@ -100,20 +93,6 @@ def test_a_simulation_that_is_interrupted_ends_at_once(monkeypatch):
         rs.simulate(rs.gaussian(90, 60, seed=0), rs.FullBatch(), 0.01, epochs=10**6, runs=60)
     # Whichever fails first: the others would make a million each.
     assert len(visits) < 500_000
-
-
-def test_blocks_of_runs_are_averaged_as_one(monkeypatch):
-    tiny = case(8, 5, 2)
-    arguments = {"step": 0.05, "epochs": [4], "runs": 130, "seed": 2}
-    whole = rs.simulate(tiny.problem, rs.FullBatch(), **arguments)
-    monkeypatch.setattr(training, "MOST_ENTRIES", 200)
-    cut = rs.simulate(tiny.problem, rs.FullBatch(), **arguments)
-    close(cut.iterate.mean, whole.iterate.mean)
-    close(cut.expected_risk.mean, whole.expected_risk.mean)
-    random = rs.simulate(tiny.problem, rs.RandomReshuffling(batches=2), **{**arguments, "runs": 4000})
-    within_four_standard_errors(
-        random.iterate, rs.descend(tiny.problem, rs.RandomReshuffling(batches=2), 0.05).iterate([4])
-    )
 
 
 @pytest.mark.slow

@@ -47,21 +47,6 @@ def test_more_batches_than_can_be_searched_are_refused_at_once():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("aspect", "batches", "n"), [(0.25, 2, 400), (1.5, 2, 240), (1.5, 3, 240)])
-def test_finite_problems_have_the_same_threshold(aspect, batches, n):
-    steps = [
-        batches
-        * rs.critical_step(
-            rs.gaussian(n, round(aspect * n), seed=seed),
-            rs.RandomReshuffling(batches=batches),
-            mean_square=False,
-        )
-        for seed in range(2)
-    ]
-    assert np.mean(steps) == pytest.approx(critical_alpha(aspect, batches), rel=0.06)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("batches", [4, 6])
 def test_few_parameters_leave_near_fixed_dimension(batches):
     """At alpha near 2B the mean of 1 - w_b is near -1, and what w_b has beside it is a semicircle.

@@ -41,43 +41,6 @@ def test_the_bias_of_what_is_not_linear_is_covered():
     assert missed <= 10
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("scheme", "wishes"),
-    [
-        (rs.SampleReshuffling(batch_size=2), {}),
-        (rs.RandomReshuffling(batches=6), {"method": "sampling", "budget": 1.0}),
-        (rs.RandomReshuffling(batches=6), {"method": "sampling", "budget": 1.0, "momentum": 0.3}),
-        (rs.ShuffleOnce(batches=6, draws=20), {}),
-    ],
-    ids=["samples", "batches", "momentum", "once"],
-)
-@pytest.mark.filterwarnings("ignore:the mean over orders is known to")
-def test_errors_of_tiny_risks_do_not_vanish(scheme, wishes):
-    rng, unit = np.random.default_rng(0), 2.0**283
-    X, beta_star = rng.standard_normal((12, 3)), rng.standard_normal(3)
-    y = X @ beta_star + 0.5 * rng.standard_normal(12)
-    errors = []
-    for size in (1.0, unit):
-        problem = rs.LeastSquares(X * size, y, beta_star=beta_star / size, noise=0.5)
-        run = rs.descend(problem, scheme, 0.05 / size / size, **wishes)
-        simulated = rs.simulate(problem, scheme, step=0.05 / size / size, epochs=3, runs=20)
-        errors.append(
-            [
-                run.risk(3).error * size * size,
-                run.expected_risk(3).error * size * size,
-                run.expected_risk(3, given_responses=True).error * size * size,
-                run.iterate_error(3) * size,
-                run.training_loss_error(3),
-                simulated.expected_risk.standard_error * size * size,
-                *simulated.iterate.standard_error * size,
-            ]
-        )
-    usual, tiny = np.array(errors, dtype=float)
-    assert usual.min() > 0
-    assert tiny == pytest.approx(usual, rel=1e-6)
-
-
 SHORT = [
     setting
     for setting in coverage.settings()

@@ -9,8 +9,6 @@ import pytest
 from benchmarks import cavity_coverage
 
 import reshuffle as rs
-from reshuffle.epoch.averaging import cavity_maps
-from reshuffle.epoch.visits import Visits
 from reshuffle.errors import UnsupportedError
 from tests.looped import for_all
 from tests.oracles.every_order import Design, Enumeration, epochs_of_shuffled_samples
@@ -47,24 +45,6 @@ def test_two_batches_are_exact(scheme, recipe):
         close(cavity.risk(epochs).total, exact.risk(epochs).total, 1e-6)
     if not recipe:
         close(cavity.epoch.modifier(2), exact.epoch.modifier(2), 1e-6)
-
-
-@for_all("recipe", RECIPES[1:])
-@for_all("arguments", [{"batches": 3}, {"batch_size": 2, "normalize": "equal"}])
-def test_maps_with_momentum_and_penalty_are_those_of_all_cuts(arguments, recipe):
-    """Kernel and entries against the walk over all sets of samples, a ragged last batch among them."""
-    problem = case(7, 2, 1, noise=0.5).problem
-    scheme = rs.SampleReshuffling(**arguments)
-    run = rs.descend(problem, scheme, 0.2, method="exact", **recipe)
-    timeline = run._affine.timeline
-    exact, visits = timeline.map(0), Visits(timeline.blocks, timeline.visits(0).hyperparameters)
-    shares = scheme.sizes(7) / scheme.step_divisors(7)
-    found, *replicas = cavity_maps.cavity_maps(visits, visits.unit_force(timeline.truth), shares)
-    close(found.entries[:, 0], exact.entries[:, 0], 1e-3)
-    for name in ("kernel", "entries"):
-        off = np.abs(getattr(found, name) - getattr(exact, name)).max()
-        said = np.abs([getattr(replica, name) - getattr(found, name) for replica in replicas]).max()
-        assert 0 < off < said
 
 
 def test_what_is_neglected_falls_like_the_square_of_the_number_of_samples():

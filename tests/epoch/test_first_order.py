@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle._linalg import graded_svd
 from reshuffle.epoch import epoch_map
 from reshuffle.epoch.averaging import cavity as whole_equation
 from reshuffle.epoch.averaging import first_order
 from reshuffle.epoch.averaging.cavity import Visiting
-from reshuffle.epoch.epoch_map import refined
 from tests.looped import for_all
 from tests.problems import close
 
@@ -94,17 +92,3 @@ def test_answers_are_those_of_the_whole_equation_within_their_error(monkeypatch)
     whole = kernel_run(method="cavity").training_loss([1, 20, 1000])
     assert (np.abs(losses - whole) <= quick._engine.training_loss_error(np.array([1.0, 20, 1000]))).all()
     np.testing.assert_allclose(losses, whole, rtol=1e-4)
-
-
-def test_levels_of_a_graded_form_have_their_digits():
-    """Against Jacobi's method on the factors, over twenty orders of magnitude."""
-    rng = np.random.default_rng(1)
-    sizes, noise = np.geomspace(1, 1e-10, 60), rng.standard_normal((60, 60))
-    kernel = np.eye(60) + 0.02 * (noise + noise.T)
-    form = sizes[:, np.newaxis] * kernel * sizes
-    values, vectors = refined(*np.linalg.eigh(form), sizes, kernel)
-    _, singular, right = graded_svd(np.linalg.cholesky(kernel).T * sizes)
-    np.testing.assert_allclose(values[::-1], singular**2, rtol=1e-8)
-    close(vectors.T @ vectors, np.eye(60), 1e-13)
-    aligned = np.abs(np.einsum("ij,ij->j", vectors[:, ::-1], right))
-    close(aligned, np.ones(60), 1e-10)

@@ -1,11 +1,9 @@
 """Pictures of grids: what is drawn is what was computed, and what diverges is drawn as such."""
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
-import xarray
 from matplotlib.colors import LogNorm
 
 import reshuffle as rs
@@ -97,13 +95,3 @@ def test_one_curve_and_many_curves():
 def test_what_cannot_be_drawn(draw, error, words):
     with pytest.raises(error, match=words):
         draw()
-
-
-def test_borders_lie_between_points():
-    for points in ([1, 2, 4, 8], [0.1, 0.2, 0.3], [5.0], [3.0, 2.0, 1.0], ["a", "b"], [1.0, math.inf]):
-        answer = xarray.DataArray(np.ones((1, len(points))), {"y": [1.0], "x": points}, ("y", "x"))
-        ax = plotting.heat_map(answer, "x", "y", ax=axes())
-        borders, middles = ax.collections[0].get_coordinates()[0, :, 0], ax.get_xticks()
-        assert all(
-            min(pair) < middle < max(pair) for pair, middle in zip(pairwise(borders), middles, strict=True)
-        )

@@ -205,20 +205,6 @@ def test_data_at_the_ends_of_the_range(X):
         )
 
 
-def test_steps_are_shared_at_all(problem, monkeypatch):
-    from reshuffle.epoch.averaging import lattice
-
-    made = []
-    original = lattice.reshuffled_mean_map
-    monkeypatch.setattr(
-        lattice, "reshuffled_mean_map", lambda blocks, step: made.append(step) or original(blocks, step)
-    )
-    steps = np.geomspace(1e-3, 0.2, 50)
-    rs.sweep(problem, over={"batches": [2, 4], "step": steps}, epochs=[1])
-    # One more than the polynomials of degree 1 and 3 need.
-    assert len(made) == 3 + 5
-
-
 def test_a_hundred_points_of_one_answer_ask_for_it_once(problem, monkeypatch):
     from dataclasses import replace
 

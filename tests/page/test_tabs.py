@@ -188,24 +188,6 @@ def test_the_plan_shown_is_that_of_the_lines(source, capsys):
 
 
 @pytest.mark.slow
-def test_the_programs_train_as_the_plan_says():
-    torch = pytest.importorskip("torch")
-    shown = answer("own_data", 0, DATA | {"source": "linnerud", "standardize": False}, None)
-    plan = executed(shown.programs[LINES])["plan"]
-    slopes, _ = plan.coefficients
-    # The programs have six digits of the learning rate.
-    size = abs(slopes).max()
-    estimator = executed(shown.programs["Train like this in scikit-learn"])["model"]
-    assert estimator.coef_.ravel() == pytest.approx(slopes, abs=1e-4 * size)
-    trained = executed(shown.programs["Train like this in torch"])
-    with torch.no_grad():
-        weights = trained["model"].weight.numpy().ravel()
-    # All rows at once: every run is the mean run, but for single precision.
-    assert plan.best.batch_size == plan.run.problem.n
-    assert weights == pytest.approx(slopes, abs=1e-3 * size)
-
-
-@pytest.mark.slow
 @for_all("tab", TABS.values())
 def test_every_chart_has_words_and_numbers_that_json_takes(tab):
     shown = answer(tab.module, 0, tab.defaults, None)

@@ -347,15 +347,6 @@ def test_other_questions_about_what_was_kept():
     np.testing.assert_allclose(*drawn, **CLOSE)
 
 
-def test_merging_with_batches_that_are_empty_elsewhere():
-    data = Data(700, 3, 2, seed=11)
-    whole, other = rs.Accumulator(batches=2), rs.Accumulator(batches=2)
-    for accumulator, batch in ((whole, 0), (other, 1)):
-        data.add_to(accumulator, np.flatnonzero(data.labels == batch))
-    for merged in (rs.Accumulator(batches=2).merge(whole).merge(other), whole.merge(other)):
-        np.testing.assert_allclose(merged.coef(), _least_squares(data), **CLOSE)
-
-
 def test_printing():
     assert repr(rs.Accumulator(batches=3)) == "Accumulator(batches=3, empty)"
     data = rs.Accumulator(batches=9).add(

@@ -5,8 +5,6 @@ import pytest
 import torch
 
 import reshuffle as rs
-from reshuffle.epoch import epoch_map, select, timeline
-from reshuffle.problem import row_space
 from tests.looped import for_all
 
 OUTPUTS = 3
@@ -200,35 +198,6 @@ def test_fresh_noise_is_that_of_each_output():
     twins = rs.LeastSquares(problem.X, problem.y[:, [0, 0]], problem.beta_star[:, [0, 0]], noise=0.5)
     twice = rs.simulate(twins, scheme, step=0.1, epochs=3, runs=10, fresh_noise=True)
     assert (twice.iterate.mean[:, 0] != twice.iterate.mean[:, 1]).all()
-
-
-def counted(monkeypatch, module, name):
-    """How often a function of a module is called, and with which arrays."""
-    calls, original = [], getattr(module, name)
-
-    def wrapper(*arguments, **named):
-        calls.append(arguments)
-        return original(*arguments, **named)
-
-    monkeypatch.setattr(module, name, wrapper)
-    return calls
-
-
-def test_a_thousand_outputs_share_all_that_costs(monkeypatch):
-    problem = posed(40, 6, outputs=1000)
-    factors = counted(monkeypatch, row_space.BatchFactor, "_factorize")
-    means, maps = counted(monkeypatch, select, "mean_map"), counted(monkeypatch, timeline, "mean_map")
-    decompositions = counted(monkeypatch, epoch_map, "modes")
-    for recipe in ({}, {"momentum": 0.5}):
-        run = rs.descend(problem, rs.RandomReshuffling(batches=2), step=0.05, **recipe)
-        assert run.iterate([1, 10, np.inf]).shape == (3, 6, 1000)
-        for number in (0, 500, 999):
-            run.output(number).risk([1, 10])
-            run.output(number).iterate(3)
-    assert (len(means), len(decompositions), len(maps)) == (1, 1, 1)
-    # Features alone are triangularised: those of the problem, and of each batch of each of the two engines.
-    assert {table.shape[1] for (_, table, _) in factors} == {6}
-    assert len(factors) <= 1 + 2 * 2
 
 
 def given(**arguments):

@@ -1,7 +1,5 @@
 """What features and responses may be, sparse, tensors or frames, and how columns are centred and scaled."""
 
-import tracemalloc
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 import reshuffle as rs
 from reshuffle.problem import standardizer
 from reshuffle.problem.standardizer import Standardizer
-from tests.looped import for_all, pairwise
+from tests.looped import for_all
 
 X = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0], [0.0, 0.0, 4.0], [5.0, 0.0, 0.0]])
 y = np.array([1.0, 2.0, 3.0, 4.0])
@@ -119,35 +117,6 @@ def test_rows_are_those_of_a_standard_scaler(data, weighted, chunk, monkeypatch)
     np.testing.assert_allclose(np.average(made.rows(X), axis=0, weights=weights), 0.0, atol=1e-14)
 
 
-@for_all("outputs, centre, scale", pairwise([None, 2], [False, True], [False, True]))
-def test_coefficients_predict_what_parameters_do(data, outputs, centre, scale):
-    X, y = data
-    y = y[:, 0] if outputs is None else y
-    made = Standardizer.of(X, y, centre=centre, scale=scale)
-    parameters = np.random.default_rng(2).standard_normal((3, 4, *y.shape[1:]))
-    coefficients, intercepts = made.coefficients(parameters)
-    for one, coefficient, intercept in zip(parameters, coefficients, intercepts, strict=True):
-        predicted = made.rows(X) @ one + made.response_mean
-        np.testing.assert_allclose(X @ coefficient + intercept, predicted, rtol=1e-9, atol=1e-7)
-    if not centre:
-        assert not made.mean.any()
-        assert not np.any(intercepts)
-
-
-@for_all("value", [0.0, 7.1, -1e150, 1e-200])
-@for_all("chunk", [20, 1 << 18])
-def test_constant_columns_are_zero_once_centred(value, chunk, monkeypatch):
-    monkeypatch.setattr(standardizer, "_CHUNK", chunk)
-    X = np.full((777, 2), value)
-    X[:, 1] = np.arange(777)
-    made = Standardizer.of(X)
-    assert made.constant.tolist() == [True, False]
-    assert made.scale[0] == 1.0
-    assert not made.rows(X)[:, 0].any()
-    kept = Standardizer.of(X, centre=False)
-    np.testing.assert_array_equal(kept.rows(X)[:, 0], value)
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_column_that_varies_little_is_scaled_to_one(weighted):
     """Its mean is a number only to a few thousandths of its deviation: the remainder is subtracted too."""
@@ -164,13 +133,3 @@ def test_sizes_whose_squares_are_no_numbers(size):
     z = np.random.default_rng(5).uniform(-1.0, 1.0, (300, 3))
     made, known = Standardizer.of(size * z), Standardizer.of(z)
     np.testing.assert_allclose(made.rows(size * z), known.rows(z), rtol=1e-11, atol=1e-14)
-
-
-def test_many_rows_are_read_in_chunks():
-    X = np.ones((400_000, 10))
-    X[::2] = 0.0
-    tracemalloc.start()
-    Standardizer.of(X, X[:, 0])
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < X.nbytes / 5

@@ -7,34 +7,8 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle._linalg import overflow_is_inf
 from tests.looped import for_all, pairwise
 from tests.oracles.exact_runs import Scheme, floats, posed
-
-LATE = np.array([8, 9, 30, 1000, 10**6, 10**12, math.inf])
-
-
-@for_all(
-    "average, scheme, alpha",
-    pairwise(
-        [rs.EMA(0.9), rs.EMA(0.0), rs.EMA(0.99999), rs.TailAverage(7)],
-        [
-            rs.RandomReshuffling(batches=4),
-            rs.WithReplacement(batches=4),
-            rs.WithReplacement(batches=3),
-            rs.FullBatch(),
-        ],
-        [0.3, 1.5],
-    ),
-)
-@overflow_is_inf
-def test_closed_forms_in_the_modes_agree_with_the_affine_map(scheme, average, alpha):
-    problem = rs.gaussian(20, 8, noise=0.5, seed=1)
-    run = rs.descend(problem, scheme, alpha=alpha, average=average)
-    modes, affine = run._modes, run._affine
-    assert modes is not None
-    np.testing.assert_allclose(modes.iterate(LATE), affine.iterate(LATE), rtol=1e-11, atol=1e-12)
-    np.testing.assert_allclose(modes.risk(LATE).total, affine.risk(LATE).total, rtol=1e-11)
 
 
 @pytest.mark.slow

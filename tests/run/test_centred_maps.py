@@ -6,12 +6,8 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle._linalg import overflow_is_inf
-from reshuffle.epoch.moments import drawn as drawn_orders
-from reshuffle.epoch.moments import stationary
-from reshuffle.epoch.moments.stationary import Lyapunov, limit_of
 from reshuffle.run import expected_risk
-from tests.looped import for_all, pairwise
+from tests.looped import pairwise
 from tests.problems import case
 
 RECIPES = [{}, {"penalty": 0.3}, {"momentum": 0.4, "penalty": 0.2}]
@@ -40,20 +36,6 @@ def test_the_spread_covers_that_of_all_cuts(scheme, recipe, given):
     found = by_centred_maps(run, epochs, given)
     assert (np.abs(found.spread - exact.spread) <= found.error + 1e-12).all()
     assert (found.error[1:] <= 0.06 * found.spread[1:]).all()
-
-
-@for_all("recipe, batches, step", pairwise([{}, {"momentum": 0.4}], [2, 4], [0.2, 0.8]))
-def test_radii_cover_those_of_all_cuts(batches, recipe, step):
-    tiny = case(8, 3, 1)
-    run = rs.descend(tiny.problem, rs.SampleReshuffling(batches=batches), step, **recipe)
-    exact = run.mean_square_stability()
-    assert exact.error_kind == "exact"
-    drawn = expected_risk.centred_draws(run._affine, run._modes)
-    drawn.more(30)
-    rate, gain = drawn_orders.rate(drawn.maps), drawn_orders.gain(drawn.maps)
-    assert abs(rate.value - exact.rate) <= rate.error
-    assert abs(gain.value - exact.gain) <= gain.error
-    assert gain.error < 0.2 * gain.value
 
 
 @pytest.mark.slow
@@ -98,33 +80,3 @@ def test_runs_that_explode_have_an_infinite_risk():
     late = run.expected_risk([1, 500])
     assert np.isfinite(late.total[0])
     assert late.total[1] == math.inf
-
-
-def test_the_larger_radius_by_iteration_is_that_of_the_matrix(monkeypatch):
-    """Entries that are too many to write out are left to Arnoldi's iteration."""
-    problem = rs.gaussian(60, 6, seed=0)
-    run = rs.descend(problem, rs.SampleReshuffling(batches=5), 0.1)
-    drawn = expected_risk.centred_draws(run._affine, run._modes)
-    drawn.more(2)
-    written = drawn_orders.rate(drawn.maps), drawn_orders.gain(drawn.maps)
-    monkeypatch.setattr(stationary, "_WRITTEN_OUT", 0)
-    iterated = drawn_orders.rate(drawn.maps), drawn_orders.gain(drawn.maps)
-    for one, other in zip(written, iterated, strict=True):
-        assert one.value == pytest.approx(other.value, rel=1e-7)
-        assert one.error == pytest.approx(other.error, rel=1e-3)
-
-
-@overflow_is_inf
-def test_sums_over_all_powers_and_fixed_points():
-    rng = np.random.default_rng(0)
-    mean, right = 0.4 * rng.standard_normal((3, 3)), np.diag([1.0, 2.0, 3.0])
-    through = Lyapunov(np.eye(3) - mean)
-    solution = through.solve(right)
-    np.testing.assert_allclose(solution - mean @ solution @ mean.T, right, atol=1e-12)
-    back = Lyapunov((np.eye(3) - mean).T).solve(right)
-    np.testing.assert_allclose(back - mean.T @ back @ mean, right, atol=1e-12)
-    assert through.exists
-    assert not Lyapunov(np.zeros((2, 2))).exists
-    assert not Lyapunov(np.diag([0.5, 2.1])).exists
-    np.testing.assert_allclose(limit_of(lambda V: 1 + V / 2, np.ones(1), 1e-7)[0], 2.0, rtol=1e-6)
-    assert np.isinf(limit_of(lambda V: 1 + 1.01 * V, np.ones(1), 1e-7)[0])

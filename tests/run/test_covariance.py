@@ -8,13 +8,9 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch.moments import drawn
-from reshuffle.epoch.select import Choice, Method
-from reshuffle.run import covariance, expected_risk
+from reshuffle.run import covariance
 from tests.looped import for_all
 from tests.problems import case
-
-SIMULATION = Choice("the second moments", (Method("simulation"),))
 
 
 def test_runs_that_hardly_differ_keep_their_digits():
@@ -128,25 +124,6 @@ def test_epochs_of_many_rows_and_few_features_are_drawn_once_for_all_epochs(monk
     assert (errors < 0.3 * deviations).all()
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.5])
-def test_drawn_epochs_have_the_covariance_of_all_orders(monkeypatch, momentum):
-    """Exact second moments are the oracle, in every direction; a second start is far from the limit."""
-    problem, directions = rs.gaussian(60, 3, noise=1.0, seed=4), np.vstack([np.eye(3), [1, 1, 1], [1, -1, 2]])
-    scheme, epochs = rs.RandomReshuffling(batches=6), np.array([1, 2, 7, 40])
-    for start in (0.0, 5.0):
-        run = rs.descend(problem, scheme, step=0.3, momentum=momentum, start=np.full(3, start), seed=1)
-        exact = run.covariance(epochs).deviation(directions)
-        with monkeypatch.context() as patched:
-            patched.setattr(expected_risk, "choice", lambda *rest, **options: SIMULATION)
-            patched.setattr(drawn, "map_flops", lambda *rest: 1.0)
-            patched.setattr(covariance, "simulated_states", None)
-            run = rs.descend(problem, scheme, step=0.3, momentum=momentum, start=np.full(3, start), seed=1)
-            found = run.covariance(epochs)
-        errors = found.deviation_error(directions)
-        assert (np.abs(found.deviation(directions) - exact) <= errors).all()
-        assert (errors < 0.3 * exact).all()
-
-
 def test_runs_that_diverge_before_their_mean_are_warned_of():
     problem, scheme = rs.gaussian(60, 3, seed=2), rs.SampleReshuffling(batches=20)
     square = float(rs.critical_step(problem, scheme, mean_square=True))
@@ -161,15 +138,6 @@ def test_more_memory_than_there_is_is_refused_beforehand(monkeypatch):
     assert run.covariance([1, 2]).matrix.shape == (2, 20, 20)
     with pytest.raises(rs.BudgetError, match=r"needs .* GiB .*fewer epochs"):
         run.covariance(np.arange(50))
-
-
-def test_the_error_of_predicted_deviations_costs_no_second_simulation(monkeypatch):
-    run = rs.descend(rs.gaussian(40, 3, seed=0), rs.SampleReshuffling(batch_size=2), 0.1)
-    _, deviations = run.predict(np.eye(3), 2, return_std=True)
-    monkeypatch.setattr(covariance, "covariance", None)
-    assert (run.covariance(2).deviation(np.eye(3)) == deviations).all()
-    with pytest.raises(TypeError):
-        run.covariance([2])
 
 
 def test_wide_problems_need_no_square_matrix():

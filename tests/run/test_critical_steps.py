@@ -91,18 +91,6 @@ def test_a_mean_that_outlasts_its_runs_advises_the_mean_square():
 
 
 @pytest.mark.slow
-def test_screening_with_few_orders_changes_no_answer(monkeypatch):
-    """One pair of orders in each group has a gain of 0.25 at a step where four have one of 6.7."""
-    problem, scheme = rs.gaussian(60, 3, seed=0), rs.SampleReshuffling(batches=20)
-    screened = rs.critical_step(problem, scheme, mean_square=True)
-    monkeypatch.setattr(critical_steps, "_TINY", 0.0)
-    monkeypatch.setattr(critical_steps, "_FAR_BELOW", 0.0)
-    whole = rs.critical_step(problem, scheme, mean_square=True)
-    assert abs(screened - whole) <= 1e-3 * whole
-    assert screened.error == pytest.approx(whole.error, rel=0.05)
-
-
-@pytest.mark.slow
 def test_many_fixed_batches_have_a_threshold():
     """In batches of a row along each of two axes, visits commute: every order has the product of all of them."""
     squares = np.random.default_rng(0).exponential(1, (25, 2))
@@ -264,30 +252,6 @@ def test_the_critical_step_is_the_first_crossing(n, p, batches, seed, equal):
     assert every[0] > critical * (1 - 1e-6)
 
 
-@pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.WithReplacement(batches=4)])
-def test_full_batch_and_replacement_stop_at_two_over_the_norm(scheme):
-    problem = rs.gaussian(40, 30, seed=1)
-    norm = np.linalg.norm(problem.X.T @ problem.X / 40, 2)
-    assert rs.critical_step(problem, scheme, mean_square=False) == pytest.approx(2 / norm, rel=1e-13)
-
-
-def test_an_ill_conditioned_problem_has_the_critical_step_of_its_large_part():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((20, 3)) * [1.0, 1.0, 1e-9]
-    whole = rs.critical_step(
-        rs.LeastSquares(X, np.ones(20)), rs.RandomReshuffling(batches=2), mean_square=False
-    )
-    part = rs.critical_step(
-        rs.LeastSquares(X[:, :2], np.ones(20)), rs.RandomReshuffling(batches=2), mean_square=False
-    )
-    assert whole <= part * (1 + 1e-8)
-    assert (
-        rs.descend(rs.LeastSquares(X, np.ones(20)), rs.RandomReshuffling(batches=2), 0.5 * whole)
-        .stability()
-        .converges
-    )
-
-
 def test_a_mode_that_flips_for_ever_does_not_converge():
     run = rs.descend(rs.LeastSquares([[1.0]], [1.0]), rs.FullBatch(), step=2.0)
     assert not run.stability().converges
@@ -362,21 +326,6 @@ def heavy_column(seed):
 
 def column(squares):
     return rs.LeastSquares(np.sqrt(squares)[:, np.newaxis], np.zeros(len(squares)))
-
-
-def two_that_dominate():
-    squares = np.full(30, 0.02)
-    squares[:2] = 1, 7.4
-    return squares
-
-
-def test_a_window_of_instability_is_not_stepped_over():
-    squares = two_that_dominate()
-    found = rs.critical_step(column(squares), rs.SampleReshuffling(batch_size=1), mean_square=False)
-    assert found == pytest.approx(0.4568, abs=1e-4)
-    assert (found.error, found.error_kind) == (0.0, "exact")
-    assert is_first_end(lambda step: abs(np.prod(1 - step * squares)), found)
-    assert abs(np.prod(1 - 0.6 * squares)) < 1
 
 
 @for_all("first", range(0, 32, 4))
@@ -456,13 +405,6 @@ def test_no_decomposition_is_made(monkeypatch):
     monkeypatch.setattr(row_space, "reduce", never)
     norm = np.linalg.norm(problem.X, 2)
     assert math.isclose(rs.critical_step(problem, rs.FullBatch()), 2 * 500 / norm**2, rel_tol=1e-12)
-
-
-@for_all("small", [0, 1000])
-@for_all("shape", [(1, 1), (1, 50), (50, 1), (60, 50)])
-def test_nothing_is_nothing(monkeypatch, small, shape):
-    monkeypatch.setattr(critical_steps, "_SMALL", min(small, 1000) or (0 if min(shape) > 1 else 1))
-    assert largest_eigenvalue(np.zeros(shape), np.ones(shape[0]), 1.0) == 0.0
 
 
 def test_an_iteration_that_does_not_end_is_replaced(monkeypatch):

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle._uncertainty import quantile
-from reshuffle.epoch.averaging.sampling import drawn_rate_error
 from tests.looped import for_all
 
 FIXED, SAMPLES = rs.RandomReshuffling(batches=6), rs.SampleReshuffling(batch_size=5)
@@ -138,21 +136,6 @@ def test_tiny_steps_with_momentum_end_without_warnings(scheme, seed):
         assert np.isfinite(run.risk(math.inf).total) == run.stability().converges
         slow, fast = (rs.descend(problem, scheme, step, momentum=0.5) for step in (1e-10, 1e-7))
         assert slow.risk(math.inf).total == pytest.approx(float(fast.risk(math.inf).total), rel=1e-6)
-
-
-def test_rtol_is_of_the_root_mean_square_over_the_modes():
-    """Eight groups of maps without anything off the diagonal; the last two modes fade at once, as buffers do."""
-    deviations = np.random.default_rng(0).standard_normal((8, 4)) * [0.1, 0.001, 0.2, 0.2]
-    deviations -= deviations.mean(axis=0)
-    decay_rates = np.array([1.5, 0.25, 1.0, 1.0])
-    losses = np.array([np.diag(decay_rates + each) for each in deviations])
-    standard_errors = deviations.std(axis=0, ddof=1) / np.sqrt(8)
-    shares = [0.5 * standard_errors[0] / 1.5, 0.75 * standard_errors[1] / 0.25]
-    assert drawn_rate_error(losses, 2) == pytest.approx(
-        quantile(8) * np.sqrt(np.mean(np.square(shares))), rel=1e-12
-    )
-    assert drawn_rate_error(np.zeros((8, 2, 2)), 2) == 0
-    assert drawn_rate_error(np.full((8, 2, 2), np.inf), 2) == math.inf
 
 
 @for_all("recipe", [{"momentum": 0.5}, {"penalty": 0.1}])

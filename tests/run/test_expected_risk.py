@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.recipe.recipe import Recipe
 from reshuffle.run import expected_risk
-from reshuffle.run.trajectory import AffineTrajectory
 from tests.looped import for_all
 from tests.problems import close
 
@@ -35,21 +33,6 @@ def test_a_run_that_starts_at_the_truth_without_noise_stays_there():
         assert (run.expected_risk([0, 1, 10, math.inf]).total == 0).all()
         assert (run.covariance([1, 10]).matrix == 0).all()
         assert run.mean_square_stability().converges
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fraction", [0.7, 0.97])
-def test_hundreds_of_epochs_agree_with_the_general_recursion(fraction):
-    """Rounding must not grow on its own: at 0.7 of the critical step the mean square still converges."""
-    problem, scheme = rs.gaussian(60, 20, noise=0.7, seed=1), rs.RandomReshuffling(batches=4)
-    step = fraction * rs.critical_step(problem, scheme, mean_square=False)
-    epochs = [10, 100, 400, 600]
-    found = rs.descend(problem, scheme, step=step).expected_risk(epochs)
-    engine = AffineTrajectory(problem, scheme, Recipe(step), np.zeros((20, 1)))
-    general = expected_risk.expected_risk(engine, None, np.array(epochs, dtype=float), False)
-    np.testing.assert_allclose(found.total, general.total, rtol=1e-10)
-    if fraction == 0.7:
-        np.testing.assert_allclose(found.total[:3], [0.98237, 0.98288, 0.98288], atol=1e-5)
 
 
 @pytest.mark.parametrize("second", [-1.0, -1e-6])

@@ -20,9 +20,8 @@ WEIGHTS = np.arange(1, 21)
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.booleans())
-def test_batches_are_those_of_a_data_loader_or_of_equal_parts(n, size, drop_last):
-    if size > n:
-        return
+def test_batches_are_those_of_a_data_loader_or_of_equal_parts(one, other, drop_last):
+    n, size = max(one, other), min(one, other)
     starts = range(0, n - size + 1 if drop_last else n, size)
     expected = [list(range(start, min(start + size, n))) for start in starts]
     scheme = rs.RandomReshuffling(batch_size=size, drop_last=drop_last)
@@ -437,22 +436,6 @@ def test_estimates_are_within_their_error(rows, sizes, method, recipe):
     )  # fmt: skip
     off = np.linalg.norm(run.iterate(1) - enumerated(tiny, rows, sizes, **recipe).mean(1))
     assert 0 < off <= run.iterate_error(1) < 0.2 * np.linalg.norm(run.iterate(1))
-
-
-def test_the_cavity_equation_of_three_batches_is_off_by_what_it_says():
-    found = []
-    for count in (10, 40):
-        problem = rs.gaussian(3 * count, 5, noise=0.5, seed=2)
-        exact, cavity = (
-            rs.descend(problem, rs.GroupReshuffling(3, batches=3), alpha=1.0, method=way, rtol=0.1)
-            for way in ("exact", "cavity")
-        )
-        assert np.linalg.norm(cavity.iterate(5) - exact.iterate(5)) <= cavity.iterate_error(5)
-        independent = np.linalg.matrix_power(np.eye(5) - problem.X.T @ problem.X / problem.n / 3, 3)
-        found.append(np.abs(cavity.epoch.matrix - exact.epoch.matrix).max())
-        assert found[-1] < 0.1 * np.abs(independent - exact.epoch.matrix).max()
-    # Four times as many samples: about a sixteenth.
-    assert found[1] < found[0] / 8
 
 
 @for_all(

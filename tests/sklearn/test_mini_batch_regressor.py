@@ -185,18 +185,6 @@ def test_a_single_run_is_one_of_the_shuffles():
     assert len(found) > 2
 
 
-def test_single_runs_have_the_mean():
-    X, y = data(30)
-    model = MiniBatchRegressor(batch_size=4, learning_rate=0.2, epochs=3)
-    mean = model.fit(X, y).coef_
-    draw = model.set_params(single_run=True, random_state=np.random.RandomState(0))
-    drawn = np.array([draw.fit(X, y).coef_ for _ in range(200)])
-    error = drawn.std(axis=0, ddof=1) / np.sqrt(len(drawn))
-    assert (np.abs(drawn.mean(axis=0) - mean) < 4 * error).all()
-    fixed = model.set_params(shuffle=False, random_state=1).fit(X, y).coef_
-    np.testing.assert_allclose(fixed, model.set_params(single_run=False).fit(X, y).coef_, rtol=1e-12)
-
-
 @given(
     n=st.integers(2, 6), p=st.integers(1, 4), size=st.integers(1, 7), decay=st.sampled_from([0.0, 0.1]),
     exponent=st.integers(-8, 8), seed=st.integers(0, 2**16), shuffle=st.sampled_from([True, "batches", False]),

@@ -132,17 +132,6 @@ def test_the_frozen_risk_of_a_covariance_is_what_the_rows_cannot_see():
     assert curve.frozen == pytest.approx(np.mean(shares), rel=0.01)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("aspect", [0.5, 2.0])
-@pytest.mark.parametrize("batches", [1, 2, 3])
-def test_units_do_not_change_the_limiting_variance(aspect, batches):
-    scaled = learning_curve(aspect, 0.05, batches, covariance=4.0)
-    assert scaled.limit().variance == pytest.approx(
-        learning_curve(aspect, 0.2, batches).limit().variance, rel=1e-9
-    )
-    assert scaled.limit().variance == pytest.approx(scaled.risk(10**6).variance, rel=1e-8)
-
-
 @for_all("aspect, batches", [(0.25, 2), (1.5, 2), (0.9, 1), (2.0, 3)])
 def test_the_best_epoch_is_the_best_of_all(aspect, batches):
     curve = learning_curve(aspect, 0.2, batches, noise=0.8)

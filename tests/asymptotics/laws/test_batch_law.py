@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from reshuffle import free
-from reshuffle.asymptotics import BatchLaw, FullBatchLaw, TwoBatchLaw, batch_spectrum
+from reshuffle.asymptotics import BatchLaw, FullBatchLaw, batch_spectrum
 from reshuffle.asymptotics.batch_system import BatchSystem
-from reshuffle.asymptotics.interval_series import IntervalSeries
 from reshuffle.asymptotics.spectra import population
 from tests.asymptotics.oracles import expression
 from tests.looped import for_all
@@ -68,27 +67,6 @@ def test_the_jacobian_is_the_tangent_along_every_unknown(batches, eigenvalues):
     there, back = (system.evaluate(base, unknowns + sign * step).image for sign in (1, -1))
     change = np.einsum("nij,nj->ni", system.jacobian(state), step)
     assert (there - back) / 2 == pytest.approx(change, abs=1e-14, rel=1e-6)
-
-
-@for_all("law", [FullBatchLaw(0.25, 0.4), FullBatchLaw(1.0, 0.3), TwoBatchLaw(1.5, 0.2)])
-def test_the_series_is_the_closed_form(law):
-    low, high = law.ends
-    series = IntervalSeries.around(law.outside, low, high, np.array([*law.frozen, 0.0]))
-    assert series is not None
-    # Close to the ends and in between, off the axis, and far away.
-    inside = low + (high - low) * np.array([1e-8, 1e-3, 0.2, 0.5, 0.9, 1 - 1e-6])
-    z = np.concatenate([inside + 0j, [0.3 + 0.1j, -2.0 + 1e-3j, 40.0j]])
-    found, expected = series.transforms(z), law.transforms(z)
-    assert np.abs(found - expected).max(axis=1) == pytest.approx([0, 0, 0], abs=3e-8 * np.abs(expected).max())
-    middle = slice(2, None)
-    assert found[:, middle] == pytest.approx(expected[:, middle], rel=1e-9, abs=1e-9)
-
-
-def test_a_law_with_a_gap_has_no_series():
-    # Two intervals around the eigenvalues of Sigma: full batch, few parameters.
-    law = BatchLaw(0.02, 0.1, 1, [1.0, 5.0])
-    assert len(law.support) == 2
-    assert IntervalSeries.around(law.outside, *law.ends, np.zeros(3)) is None
 
 
 @for_all(

@@ -15,8 +15,6 @@ from reshuffle.asymptotics import (
     batch_spectrum,
     learning_curve,
 )
-from reshuffle.asymptotics.contour import Contour
-from reshuffle.asymptotics.learning_curve import ContourCurve
 from reshuffle.errors import BudgetError
 from tests.looped import for_all
 
@@ -152,43 +150,3 @@ def test_fifty_eigenvalues_are_no_more_than_few_with_the_same_law(aspect, batche
     by_hand = mean - 2 * alpha * square + alpha**2 * (cube + aspect * mean * square)
     assert full == pytest.approx(by_hand + noise**2 * aspect * alpha**2 * square, rel=1e-10)
     assert after < start
-
-
-@pytest.mark.slow
-def test_the_curve_of_a_sigma_with_a_wide_gap_is_that_of_a_sampled_problem():
-    """The lower end used to be that of the second interval, so that half of the mass was missed."""
-    n, p, batches, alpha = 400, 200, 4, 0.02
-    sigma = np.repeat([1.0, 100.0], p // 2)
-    X = np.random.default_rng(0).normal(size=(n, p)) * np.sqrt(sigma)
-    w = [alpha / n * part.T @ part for part in np.split(X, batches)]
-    mean, later = np.zeros((p, p)), np.zeros((batches, p, p))
-    for order in itertools.permutations(range(batches)):
-        after = np.eye(p)
-        for b in reversed(order):
-            later[b] += after / math.factorial(batches)
-            after = after @ (np.eye(p) - w[b])
-        mean += after / math.factorial(batches)
-    noise = alpha / n * sum(d @ part @ d.T for d, part in zip(later, w, strict=True))
-    whole = np.linalg.inv(np.eye(p) - mean)
-    sampled = np.sum(sigma[:, np.newaxis] * (whole @ noise) * whole)
-    curve = learning_curve(0.5, alpha, batches, covariance=[1.0, 100.0])
-    assert curve.limit().total == pytest.approx(sampled, rel=0.03)
-    assert curve.stability.rate == pytest.approx(np.abs(np.linalg.eigvals(mean)).max(), abs=1e-3)
-
-
-def test_fifty_eigenvalues_that_are_one_are_one():
-    split = BatchLaw(0.5, 0.3, 3, [1.0 - 1e-9, 1.0 + 1e-9])
-    whole = learning_curve(0.5, 0.3, 3, noise=1.0).risk([1, 5, 50]).variance
-    found = ContourCurve(split).parts(np.array([1.0, 5.0, 50.0]), noisy=True)[2]
-    assert found == pytest.approx(whole, rel=1e-8)
-
-
-@for_all("low, high, radius", [(0.1, 1.5, 1.0), (1e-6, 1.9, 1.0), (-0.5, 3.0, 2.1), (1e-9, 2e-9, 1.01)])
-def test_a_contour_winds_once_around_the_spectrum_and_not_around_the_rest(low, high, radius):
-    contour = Contour.between(low, high, 1.0, radius)
-    inside = [low, (low + high) / 2, high]
-    winding = [2 * (contour.weights / (contour.points - x)).sum().real for x in inside]
-    assert winding == pytest.approx([1.0] * 3, abs=1e-11)
-    assert 2 * (contour.weights / (contour.points - 1.0 - 1.5 * radius)).sum().real == pytest.approx(
-        0, abs=1e-11
-    )

@@ -5,7 +5,6 @@ import pytest
 from scipy.optimize import brentq
 
 from reshuffle import free
-from reshuffle.free import measure
 from tests.free import oracles
 
 
@@ -162,11 +161,3 @@ def test_a_singularity_of_power_four_fifths_keeps_its_mass():
     assert s.measure.mass == pytest.approx(1, abs=1e-10)
     exact = [s.expectation(lambda t, k=k: t**k) for k in range(1, 5)]
     np.testing.assert_allclose(exact, s.moments(4), rtol=1e-10)
-
-
-def test_a_smooth_or_narrow_peak_is_not_singular():
-    grid = np.linspace(-1, 1, 301)
-    for width in (1.0, 1e-3):
-        peak = free.Semicircle(width**2).density
-        assert len(measure.peaks(peak, grid, peak(grid), 1e-9, np.zeros(0))) == 0
-    assert measure.locate(np.exp, 0.0, 1.0, 1.0) is None

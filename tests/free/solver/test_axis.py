@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from reshuffle import free
-from reshuffle.free.support import support
 from tests.free import oracles
 
 EDGES = (0.09987126, 0.72195051)
@@ -60,18 +59,3 @@ def test_ends_are_critical_values_to_rounding(variance):
     x, y = free.variables(free.Semicircle(variance), free.Discrete(places, weights))
     found = np.ravel(free.spectrum(x + y).support)
     np.testing.assert_allclose(found, critical_values(places, weights, variance), atol=4e-15 * 3)
-
-
-def test_a_hard_end_at_zero_beside_a_narrow_gap():
-    """From afar a steeper power, close by an inverse root; nothing is known within 1e-10 of it."""
-
-    def density(t):
-        with np.errstate(all="ignore"):
-            left = 0.1 * np.sqrt(np.maximum(2 + t, 0)) * (-t) ** -0.5 / (1e-5 - t) ** 0.3
-            right = 0.3 * np.sqrt(np.maximum(t - 1e-3, 0) * np.maximum(3 - t, 0))
-        values = np.where(t < 0, left, np.where((t > 1e-3) & (t < 3), right, 0.0))
-        return np.where(np.abs(t) < 1e-10, np.nan, values)
-
-    found = support(density, np.linspace(-1.9, 2.9, 60), 300).intervals
-    np.testing.assert_allclose(np.ravel(found), [-2.0, 0.0, 1e-3, 3.0], atol=1e-10)
-    assert found[0][1] == 0.0
