@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.grid import mean_step, metrics
+from reshuffle.grid import metrics
 from reshuffle.grid.metrics import METRICS, evaluate, held_out_loss, simulated
+from reshuffle.validation import mean_step
 from tests.looped import for_all
 
 PROBLEM = rs.gaussian(24, 6, noise=0.5, seed=4)

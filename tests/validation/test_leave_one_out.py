@@ -148,6 +148,36 @@ def test_a_single_run_has_its_spread_on_top():
     np.testing.assert_allclose(alone.mean_square - mean.mean_square, spread, rtol=1e-8)
 
 
+@for_all("momentum, nesterov", [(0.0, False), (0.9, False), (0.9, True)])
+def test_large_problems_take_the_mean_step_within_its_error(momentum, nesterov):
+    data = problem(240, 4, outputs=2, seed=3)
+    recipe = {"momentum": momentum, "nesterov": nesterov, "step": 0.02 * (1 - momentum)}
+    run = rs.descend(data, rs.SampleReshuffling(batch_size=20), **recipe)
+    own = run.leave_one_out([1, 2, 5, 40])
+    with pytest.MonkeyPatch.context() as patch:
+        for constant in ("_QUICK", "_SLOW"):
+            patch.setattr(f"reshuffle.validation.mean_step.{constant}", 0.0)
+        found, some = run.leave_one_out([1, 2, 5, 40]), run.leave_one_out([1, 2, 5, 40], rows=range(200))
+    assert (own.method, some.method, found.method) == ("cavity", "cavity", "mean step")
+    assert (np.abs(found.mean_square - own.mean_square) <= found.error + own.error).all()
+    assert (0.01 * found.standard_error <= found.error).all()
+
+
+def test_few_runs_know_what_orders_add():
+    """Six runs, where their error is a tenth of the standard error of leave-one-out; all of them otherwise."""
+    data = problem(300, 6, seed=4)
+    run = rs.descend(data, rs.SampleReshuffling(batch_size=10), step=0.03)
+    few = run.leave_one_out([1, 10], of_run=True)
+    spread = np.square(run.covariance([1, 10]).deviation(data.X)).mean(axis=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("reshuffle.validation.single_runs._QUICK", 0.0)
+        found = run.leave_one_out([1, 10], of_run=True)
+    mean = run.leave_one_out([1, 10])
+    for each in (few, found):
+        assert (np.abs(each.mean_square - mean.mean_square - spread) <= each.error).all()
+        assert (each.error <= mean.error + 0.1 * mean.standard_error + 1e-12).all()
+
+
 @pytest.mark.slow
 def test_the_test_error_is_predicted():
     """The mean of leave-one-out over twenty draws is risk plus noise, within four standard errors."""

@@ -20,15 +20,16 @@ from reshuffle._budget import A_SECOND, duration, warnings_of
 from reshuffle._linalg import few_threads, norm
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind, plus_minus, significant, weakest
+from reshuffle.epoch.select import LEFT_OUT
 from reshuffle.errors import AccuracyWarning, ArgumentError, BudgetError
-from reshuffle.grid import mean_step, single_runs
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run import Run, critical_step, descend
 from reshuffle.run.critical_steps import Rate
 from reshuffle.schemes import FullBatch
-from reshuffle.schemes.base import Shuffle
+from reshuffle.schemes.base import Shuffle, Unit
 from reshuffle.simulation import simulate, single_run
-from reshuffle.validation.leave_one_out import LeaveOneOut
+from reshuffle.validation import single_runs
+from reshuffle.validation.leave_one_out import LeaveOneOut, by_mean_step
 
 REFUSALS = (ValueError, TypeError, ArithmeticError, BudgetError, MemoryError)
 """Exceptions that refuse an answer; all others are bugs and are not caught."""
@@ -304,16 +305,16 @@ def _joined(
 
 
 def _mean_leave_one_out(run: Run, epochs: FloatArray) -> LeaveOneOut:
-    by_mean_step = mean_step.left_out(run, epochs)
-    if by_mean_step is None:
-        return run.leave_one_out(epochs)
-    found, error = by_mean_step
-    return replace(found, error=error, error_kind="estimate")
+    # Many fixed batches may take minutes to leave rows out one by one.
+    found = by_mean_step(run, epochs) if run.scheme.unit is Unit.BATCH else None
+    return found or run.leave_one_out(epochs)
 
 
 def _leave_one_out(run: Run, epochs: FloatArray) -> Any:
     """Leave-one-out of the mean iterate, plus what random orders add in a single run."""
-    found, (spread, off, kind) = _mean_leave_one_out(run, epochs), single_runs.spread(run, epochs)
+    found = _mean_leave_one_out(run, epochs)
+    allowed = run.accuracy.of(LEFT_OUT) * found.standard_error
+    spread, off, kind = single_runs.spread(run, epochs, allowed=allowed)
     return SimpleNamespace(
         mean_square=found.mean_square + spread, error=found.error + off, spread=spread, spread_error=off,
         standard_error=found.standard_error, error_kind=weakest(found.error_kind, kind),

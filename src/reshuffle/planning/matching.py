@@ -17,12 +17,12 @@ from reshuffle._budget import A_SECOND
 from reshuffle._display import Displayed, Table, plain
 from reshuffle._uncertainty import factor, significant
 from reshuffle.errors import ArgumentError, UnsupportedError
-from reshuffle.grid import single_runs
 from reshuffle.grid.metrics import REFUSALS
 from reshuffle.run import Run, critical_step
 from reshuffle.run.critical_steps import CriticalStep
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
+from reshuffle.validation import single_runs
 
 _EPOCHS = 24
 """Epochs at which trajectories are compared where only the last one is given."""

@@ -15,13 +15,13 @@ from reshuffle._linalg import norms
 from reshuffle._progress import track
 from reshuffle._uncertainty import significant
 from reshuffle.errors import AccuracyWarning
-from reshuffle.grid import single_runs
 from reshuffle.grid.metrics import REFUSALS
 from reshuffle.planning.correction import Correction, Recipes
 from reshuffle.planning.loo_grid import LeftOutCurve, RowSpectrum, averaged
 from reshuffle.run import descend
 from reshuffle.schemes import FullBatch
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
+from reshuffle.validation import single_runs
 from reshuffle.validation.leave_one_out import LeaveOneOut
 
 EQUAL = 1e-3

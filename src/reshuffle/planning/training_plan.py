@@ -20,7 +20,6 @@ from reshuffle._display import Displayed, Table, plain
 from reshuffle._linalg import few_threads
 from reshuffle._uncertainty import factor, plus_minus, significant
 from reshuffle.errors import ArgumentError
-from reshuffle.grid import single_runs
 from reshuffle.grid.metrics import REFUSALS
 from reshuffle.planning import programs
 from reshuffle.planning.correction import NORMAL, Correction
@@ -34,6 +33,7 @@ from reshuffle.run.critical_steps import CriticalStep
 from reshuffle.schemes import SampleReshuffling, base
 from reshuffle.schemes.base import Scheme
 from reshuffle.simulation import single_run
+from reshuffle.validation import single_runs
 from reshuffle.validation.classification import Classification
 
 _BATCH_SIZES = (16, 32, 64, 128, 256)

@@ -385,10 +385,29 @@ class LeftOutRows:
 
     def _summed(self, update: RowUpdate, nodes: AnyArray, powers: AnyArray) -> FloatArray:
         """Integrals (epochs, m, s, t) of o'(I - G C)^-1 (alpha - v)."""
+        if len(self.picks) == 1 and self.modes.is_symmetric and len(powers) < self.gains.shape[1]:
+            return self._summed_by_mode(update, nodes, powers)
         solved = self._solved(update, nodes, self.picks)
         flat = solved.reshape(-1, len(nodes))
         sums = 2 * (powers.real @ flat.real.T - powers.imag @ flat.imag.T)
         return np.asarray(sums.reshape(len(powers), *solved.shape[:3]))
+
+    def _summed_by_mode(self, update: RowUpdate, nodes: AnyArray, powers: AnyArray) -> FloatArray:
+        """The integrals where there are fewer epochs than outputs: first over the nodes, then over the modes.
+
+        With f = (1 - G C)^-1 they are alpha times the integral of f, less R' diag(integrals of f / (w - a)) g.
+        """
+        right, alpha, outputs = update.right[:, 0], update.alpha[:, 0], self.gains.shape[1]
+        found = np.empty((len(powers), len(right), 1, outputs))
+        poles = 1 / (self.modes.rates - nodes[:, np.newaxis])
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            factors = _parts(1 / (1 - update.coupling[:, 0] * product(np.square(right), poles.T)))
+            for place, power in enumerate(powers):
+                # The real part of a product of complex numbers, by parts in turns.
+                weights = 2 * np.column_stack([power, power[:, np.newaxis] * poles]).conj()
+                sums = factors @ np.stack([weights.real, weights.imag], axis=1).reshape(2 * len(nodes), -1)
+                found[place, :, 0] = sums[:, :1] * alpha - (right * sums[:, 1:]) @ self.gains
+        return found
 
     def _changed(self, update: RowUpdate, nodes: AnyArray, powers: AnyArray) -> AnyArray:
         """Integrals (epochs, m, k, t) of -(w - A)^-1 L C (I - G C)^-1 (alpha - v), in the eigenvectors."""

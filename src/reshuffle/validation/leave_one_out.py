@@ -23,10 +23,11 @@ from reshuffle.epoch.select import LEFT_OUT
 from reshuffle.errors import ArgumentError, BudgetError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Shuffle, Unit, rows_of
-from reshuffle.validation import row_updates, shuffled_samples
+from reshuffle.validation import row_updates, shuffled_samples, single_runs
 from reshuffle.validation.classification import Classification, accuracy_of_mean, classification
 from reshuffle.validation.contour import LeftOutRows
 from reshuffle.validation.cross_validation import KEPT, LeftOutResult, Predictions, row_numbers, summed_up
+from reshuffle.validation.mean_step import MeanStep
 from reshuffle.validation.row_updates import Ask, Formula, Lattice, LeavesOut, MeanOverOrders, Total, Training
 
 if TYPE_CHECKING:
@@ -52,9 +53,10 @@ class LeaveOneOut(LeftOutResult):
 
     The divisors of its batch and the steps stay as they are. Under `GroupReshuffling` samples are left out: each
     row is predicted by the run without its sample. `method` is "exact", "refits" (exact too, run by run),
-    "cavity" (a formula that neglects little, see `error`), "drawn orders" (the mean over a sample of the orders,
-    where the cavity neglects too much), "10 folds" where there is no other, or "divergence" where the mean
-    iterate grows without bound and nothing is computed.
+    "cavity" (a formula that neglects little, see `error`), "mean step" (as if visits were drawn independently:
+    quick for large problems, see `error`), "drawn orders" (the mean over a sample of the orders, where the cavity
+    neglects too much), "10 folds" where there is no other, or "divergence" where the mean iterate grows without
+    bound and nothing is computed.
 
     Attributes
     ----------
@@ -154,20 +156,32 @@ def leave_one_out(
     if problem.stream is None:
         problem.require_rows("leave_one_out")
     when = run.recipe.epochs(epochs)
-    result = RowsLeftOut(run, centred).ask(when, rows)
+    is_usual = rows is None and not centred and run.scheme.unit is Unit.SAMPLE
+    result = by_mean_step(run, when) if is_usual else None
+    result = result or RowsLeftOut(run, centred).ask(when, rows)
     if not of_run:
         return result
-    covariance, features = run.covariance(when), problem.X[result.rows]
-    deviation, total = covariance.deviation(features), problem.row_weights[result.rows].sum()
-    off = 2 * deviation * covariance.deviation_error(features)
-    spread, error = (part.sum(axis=when.ndim) / total for part in (np.square(deviation), off))
-    with np.errstate(invalid="ignore"):
-        return replace(
-            result,
-            mean_square=result.mean_square + spread,
-            error=result.error + error,
-            error_kind=weakest(result.error_kind, covariance.error_kind if error.any() else "exact"),
-        )
+    some = None if rows is None else result.rows
+    allowed = run.accuracy.of(LEFT_OUT) * result.standard_error
+    parts = single_runs.spread(
+        run, when.ravel(), allowed=allowed.reshape(when.size, *problem.y.shape[1:]), rows=some
+    )
+    spread, error = (part.reshape(result.error.shape) for part in parts[:2])
+    kind = weakest(result.error_kind, parts[2] if error.any() else "exact")
+    mean, error = result.mean_square + spread, result.error + error
+    return replace(result, mean_square=mean, error=error, error_kind=kind)
+
+
+def by_mean_step(run: "Run", epochs: FloatArray) -> LeaveOneOut | None:
+    """Leave-one-out of the mean step of a run, with its error; None where another formula is quick or better."""
+    mean = MeanStep.of(run)
+    found = None if mean is None else RowsLeftOut(mean.run).by_first_formula(mean.times * epochs)
+    if mean is None or found is None:
+        return None
+    error = mean.error(epochs, found.mean_square, found.standard_error)
+    if error is None:
+        return None
+    return replace(found, epochs=epochs, error=error, error_kind="estimate", method="mean step", _run=run)
 
 
 class RowsLeftOut:
@@ -220,6 +234,11 @@ class RowsLeftOut:
             method="divergence" if lost.all() else found.method,
             _kept=None if found._kept is None else filled(found._kept),
         )
+
+    def by_first_formula(self, epochs: FloatArray) -> LeaveOneOut | None:
+        """Leave out all rows by the first formula; None where it has no answer."""
+        rows = np.arange(self._problem.n)
+        return self._by_formula(epochs, rows, self._formulas[0]) if self._formulas else None
 
     def _answer(self, epochs: FloatArray, chosen: IntArray) -> LeaveOneOut:
         """By the first formula that knows its error, or the one that knows most, if none does.
