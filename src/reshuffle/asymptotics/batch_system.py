@@ -270,13 +270,11 @@ class SymmetricBlocks:
 
 _FEW = 4
 """Eigenvalues of Sigma up to which they are taken one by one, for a single direction."""
-
 _SMALL = 0.95
 """Root mean square of 1 - w_b up to which products of these count as small.
 
 For B = 3, 4, 8 and aspects .002, .05, .3, both bases give the same ends of the spectrum to 1e-10 above .6. Below,
 and up to .9 for 8 batches at aspect .1, that of u loses all digits."""
-
 _MOST_DIRECT = 150
 """Unknowns up to which the Jacobian is made and factored; beyond, its products with few vectors are cheaper.
 
@@ -307,11 +305,7 @@ class State:
 
     def with_conjugates(self) -> "State":
         """The state at these points followed by the conjugate state at their conjugates."""
-
-        def both(array: Complex) -> Complex:
-            return np.concatenate([array, array.conj()])
-
-        return self._mapped(both)
+        return self._mapped(lambda array: np.concatenate([array, array.conj()]))
 
     @property
     def real(self) -> "State":

@@ -277,27 +277,20 @@ def best_recipe(
 
 
 def _recipe(flow: Flow, batches: int, budget: int | None, ridge: BestRidge, bayes: float) -> BestRecipe:
+    """The best of all recipes with few enough epochs, of flow if there is no budget, and of no step at all."""
     setting, best_flow = flow.setting, flow.best
-    found = _searched(flow, batches, _FEW if budget is None else budget)
+    untouched = Found(0.0, 0.0, setting.signal**2 * setting.population.signal, 0.0)
+    found, most = untouched, _FEW if budget is None else budget
+    if best_flow.time:
+        epochs = np.arange(1.0, most + 1)
+        if most > _MANY:
+            epochs = np.unique(np.round(np.append(np.geomspace(1, most, _MANY), most)))
+        # B batches converge up to B times the step of full batch at most, and the best step is hardly beyond.
+        full, each = 2 * setting.alpha / setting.full_batch.ends[1], best_flow.time / most
+        high = min(_RANGE * each, 1.2 * batches * full)
+        found = FewEpochs(setting, batches, epochs).best(min(each, full) / _RANGE, high)
     if budget is None and best_flow.risk <= found.risk:
         found = Found(0.0, math.inf, best_flow.risk, 0.0)
-    untouched = setting.signal**2 * setting.population.signal
-    if untouched <= found.risk:
-        found = Found(0.0, 0.0, untouched, 0.0)
+    found = min(untouched, found, key=lambda one: one.risk)
     time = best_flow.time if math.isinf(found.epochs) else found.alpha * found.epochs
     return BestRecipe(batches, *found, time, flow.slope / batches, best_flow, flow.best_average, ridge, bayes)
-
-
-def _searched(flow: Flow, batches: int, budget: int) -> Found:
-    """The best of all recipes with few enough epochs."""
-    setting = flow.setting
-    epochs = np.arange(1.0, budget + 1)
-    if budget > _MANY:
-        epochs = np.unique(np.round(np.append(np.geomspace(1, budget, _MANY), budget)))
-    time = flow.best.time
-    if not time:
-        return Found(0.0, 0.0, setting.signal**2 * setting.population.signal, 0.0)
-    # B batches converge up to B times the step of full batch at most, and the best step is hardly beyond.
-    full = 2 * setting.alpha / setting.full_batch.ends[1]
-    low = min(time / budget, full) / _RANGE
-    return FewEpochs(setting, batches, epochs).best(low, min(_RANGE * time / budget, 1.2 * batches * full))

@@ -49,7 +49,10 @@ class Contour:
         converges geometrically, at a rate that falls with the logarithm of the gap alone. Source: Hale, Higham and
         Trefethen (2008), for the same domain.
         """
-        starts, ends = (_hyperbolic(place, centre, radius) for place in (high, low))
+        # artanh((centre - place) / radius), with the digits of both distances.
+        starts, ends = (
+            0.5 * math.log((radius + (centre - place)) / (radius - centre + place)) for place in (high, low)
+        )
         middle, half = (starts + ends) / 2, (ends - starts) / 2
         if half < _TINY:
             # A nearer circle does as well, and keeps the elliptic functions away from their degenerate limit.
@@ -80,11 +83,6 @@ class Contour:
         """A circle around zero, for a pole there."""
         points = radius * np.exp(1j * math.pi * (np.arange(count) + 0.5) / count)
         return cls(points, points / (2 * count))
-
-
-def _hyperbolic(place: float, centre: float, radius: float) -> float:
-    """The hyperbolic coordinate artanh((centre - place) / radius), with the digits of both distances."""
-    return 0.5 * math.log((radius + (centre - place)) / (radius - centre + place))
 
 
 def _elliptic(v: Complex, periods: float) -> tuple[Complex, Complex, Complex]:

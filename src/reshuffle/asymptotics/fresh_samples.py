@@ -6,7 +6,6 @@ gradients goes. The sums of both are preserved when the eigenvalues of a cell mo
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -310,21 +309,11 @@ class FreshSamples:
     step: float
     noise: float
 
-    @cached_property
-    def rates(self) -> FloatArray:
-        """1 - a_j, the decay rate of the squares of each node per step, gradients' noise aside."""
-        scaled = self.step * self.modes.eigenvalues
-        return scaled * (2 - (1 + 1 / self.batch_size) * scaled)
-
-    @cached_property
-    def gains(self) -> FloatArray:
-        """g_j, the increase per step and unit of R + noise^2."""
-        return self.step**2 / self.batch_size * self.modes.gain
-
     def risk(self, steps: FloatArray) -> FloatArray:
         """The expected risk after each of the given finite steps (t,)."""
-        moving = self.gains > 0
-        rates, start, noise = coupled_rates(self.rates[moving], self.gains[moving], self.modes.start[moving])
+        scaled, gains = self.step * self.modes.eigenvalues, self.step**2 / self.batch_size * self.modes.gain
+        decay, moving = scaled * (2 - (1 + 1 / self.batch_size) * scaled), gains > 0
+        rates, start, noise = coupled_rates(decay[moving], gains[moving], self.modes.start[moving])
         risk = np.empty(len(steps))
         height = max(1, _CHUNK // len(rates))
         with np.errstate(over="ignore", invalid="ignore"):

@@ -399,17 +399,15 @@ class _Models:
                 found = self._after(p, math.floor(budget / (self.batch_size * p)))
                 size, risk = (float(p), found) if found < risk else (size, risk)
             search = max(risk - lowest, 0.0) + doubt
-        return size, risk, search + self._grouping_error(size, budget) + _ROUNDING * risk
+        cells, _, noise = self._grouped(size)
+        steps = np.floor([budget / (self.batch_size * size)])
+        recipe = OnePassRecipe(self.batch_size, np.array([self.step]), 0.0, noise)
+        # Eigenvalues in common cells make a bounded error.
+        grouping = float(recipe.bracketed(cells, steps)[1][0])
+        return size, risk, search + grouping + _ROUNDING * risk
 
     def _after(self, size: float, steps: float) -> float:
         return float(self.risk(size, np.array([steps]))[0])
-
-    def _grouping_error(self, size: float, budget: float) -> float:
-        """Bound of the error that eigenvalues in common cells make."""
-        cells, _, noise = self._grouped(size)
-        steps = math.floor(budget / (self.batch_size * size))
-        recipe = OnePassRecipe(self.batch_size, np.array([self.step]), 0.0, noise)
-        return float(recipe.bracketed(cells, np.array([float(steps)]))[1][0])
 
 
 def _vertex(sizes: FloatArray, risks: FloatArray) -> tuple[float, float]:

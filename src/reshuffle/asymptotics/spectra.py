@@ -273,7 +273,17 @@ def population(
     # Exactly one without a source: the sums round.
     relative = np.ones(len(eigenvalues)) if source is None else np.bincount(owner, shares) / together
     relative = np.ones(1) if len(eigenvalues) == 1 else relative
-    _require_range(eigenvalues)
+    if points.min() < 0 or points.max() == 0:
+        raise ValueError(
+            f"covariance must have eigenvalues >= 0, not all zero, but they go from {points.min():g} to"
+            f" {points.max():g}."
+        )
+    smallest = points[points > 0].min()
+    if not (points.max() <= 1e12 * smallest and 1e-50 <= points.max() <= 1e50):
+        raise ValueError(
+            "covariance must have eigenvalues within a factor 1e12 of each other, and none beyond 1e50, but those"
+            f" that are not zero go from {smallest:g} to {points.max():g}; set the small ones to zero, or rescale."
+        )
     given = _EVEN_ROWS if row_scales is None else row_scales
     rows = given if isinstance(given, Discrete) else Discrete(_arrays.real_array("row_scales", given))
     low, high = rows.points[[0, -1]]
@@ -292,8 +302,17 @@ def _spectrum(covariance: ArrayLike | PowerLaw | Discrete | None) -> tuple[Float
     if isinstance(covariance, Discrete):
         points, weights = np.array(covariance.atoms).T
         return np.asarray(points, dtype=float), np.asarray(weights, dtype=float)
-    if isinstance(covariance, PowerLaw):
-        _require_listed(covariance)
+    if isinstance(covariance, PowerLaw) and math.isinf(covariance.size):
+        raise ValueError(
+            "covariance must be a power law of finite size here, such as"
+            f" PowerLaw({covariance.exponent:g}, 200), but it is {covariance!r}: with p/n -> aspect each eigenvalue"
+            " has an equal share of all, and of infinitely many it has none; one_pass takes infinitely many."
+        )
+    if isinstance(covariance, PowerLaw) and covariance.exponent < 0:
+        raise ValueError(
+            "covariance must have an exponent >= 0, eigenvalues that do not grow, but it is"
+            f" {covariance.exponent:g}; the order of eigenvalues does not matter: give a vector."
+        )
     eigenvalues = np.atleast_1d(_arrays.real_array("covariance", covariance))
     if eigenvalues.ndim != 1 or not eigenvalues.size or np.asarray(covariance).dtype.kind == "b":
         raise ValueError(
@@ -301,21 +320,6 @@ def _spectrum(covariance: ArrayLike | PowerLaw | Discrete | None) -> tuple[Float
             f" {eigenvalues.shape}; try np.linalg.eigvalsh(Sigma)."
         )
     return eigenvalues, np.full(len(eigenvalues), 1 / len(eigenvalues))
-
-
-def _require_listed(law: PowerLaw) -> None:
-    """Refuse a power law that is no list of eigenvalues of equal shares."""
-    if math.isinf(law.size):
-        raise ValueError(
-            f"covariance must be a power law of finite size here, such as PowerLaw({law.exponent:g}, 200), but it"
-            f" is {law!r}: with p/n -> aspect each eigenvalue has an equal share of all, and of infinitely many it"
-            " has none; one_pass takes infinitely many."
-        )
-    if law.exponent < 0:
-        raise ValueError(
-            f"covariance must have an exponent >= 0, eigenvalues that do not grow, but it is {law.exponent:g};"
-            " the order of eigenvalues does not matter: give a vector."
-        )
 
 
 def _shares(source: ArrayLike | None, weights: FloatArray) -> FloatArray:
@@ -336,20 +340,6 @@ def _shares(source: ArrayLike | None, weights: FloatArray) -> FloatArray:
             " divide it by its sum, and give the length of the signal as signal=."
         )
     return shares
-
-
-def _require_range(points: FloatArray) -> None:
-    if points.min() < 0 or points.max() == 0:
-        raise ValueError(
-            f"covariance must have eigenvalues >= 0, not all zero, but they go from {points.min():g} to"
-            f" {points.max():g}."
-        )
-    smallest = points[points > 0].min()
-    if not (points.max() <= 1e12 * smallest and 1e-50 <= points.max() <= 1e50):
-        raise ValueError(
-            "covariance must have eigenvalues within a factor 1e12 of each other, and none beyond 1e50, but those"
-            f" that are not zero go from {smallest:g} to {points.max():g}; set the small ones to zero, or rescale."
-        )
 
 
 IDENTITY = population(None)

@@ -152,8 +152,6 @@ class RationalCurve:
 
 _FIRST, _LARGEST = 16, 16 * 3**6
 """Points of the tables of the parameter."""
-
-
 _ROUNDING = 1e-8
 """Margins of the right root are positive, but at small alpha of the order of alpha^2."""
 SMALLEST_STEP = 1e-9
