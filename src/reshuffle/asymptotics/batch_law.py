@@ -1,26 +1,25 @@
 """The limiting spectrum of alpha Z(alpha/B) for any B and any discrete Sigma, and the critical alpha."""
 
+import itertools
 import math
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
-import scipy.optimize
 from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics import spectra
 from reshuffle.asymptotics.batch_system import AlphaSystem, BatchSystem, State
-from reshuffle.asymptotics.edges import contracted, leaving_alpha, outer_ends
+from reshuffle.asymptotics.edges import contracted, ends_below, gaps, leaving_alpha, outer_ends
 from reshuffle.asymptotics.epoch_law import EpochLaw
-from reshuffle.asymptotics.interval_series import IntervalSeries
+from reshuffle.asymptotics.interval_series import Intervals
 from reshuffle.asymptotics.spectra import IDENTITY, Covariance, Population, population
 from reshuffle.asymptotics.two_batch_law import TwoBatchLaw
 from reshuffle.errors import BudgetError
 from reshuffle.free.checks import Complex, ConvergenceError, Real
 from reshuffle.free.laws import Discrete, MarchenkoPastur
-from reshuffle.free.measure import Measure
 from reshuffle.free.progress import BUDGET, Effort, working
 from reshuffle.free.solver import AxisSolver, follow, resolved
 from reshuffle.free.support import support as support_of
@@ -30,6 +29,8 @@ from reshuffle.schemes import RandomReshuffling
 
 _ENTRIES = 60_000
 """Entries of the sampled X whose eigenvalues locate the support."""
+_ASPECTS = 1e-4, 1e4
+"""Aspects for which X is sampled."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _USUAL_STEPS, _STEPS_OF_DECADES = 4_000, 800
 """Newton steps that support and measure usually need, and per squared decade of the spectrum's size beyond one."""
@@ -122,14 +123,21 @@ class BatchLaw(EpochLaw):
         return np.asarray(np.diagonal(found.value, axis1=1, axis2=2).T / unit)
 
     @cached_property
-    def _series(self) -> IntervalSeries | None:
-        """Series of the transforms around a spectrum without gaps, where single points on the axis cost much."""
-        if self.system.unknowns <= _POINTWISE or self.ends[0] < 0 < self.ends[1]:
+    def _series(self) -> Intervals | None:
+        """Series of the transforms around the spectrum's intervals, where single points on the axis cost much."""
+        low, high = self.ends
+        if self.system.unknowns <= _POINTWISE or low < 0 < high:
             return None
+        most = len(self.population.eigenvalues) * len(self.population.row_squares) - 1
+        ends = [low, high]
         try:
+            if most and _ASPECTS[0] <= self.aspect <= _ASPECTS[1]:
+                seeds = self._sampled_eigenvalues
+                ends[1:1] = itertools.chain(*gaps(self.system, seeds[(seeds > low) & (seeds < high)], most))
             with self.effort.question(_SHARE * min(self.budget, self._expected * self.effort.step)):
-                return IntervalSeries.around(self._at_once, *self.ends, np.array([*self.frozen, 0.0]))
-        except BudgetError:
+                support = tuple(zip(ends[::2], ends[1::2], strict=True))
+                return Intervals.around(self._at_once, support, np.array([*self.frozen, 0.0]))
+        except (BudgetError, ConvergenceError):
             return None
 
     @property
@@ -154,7 +162,15 @@ class BatchLaw(EpochLaw):
         values, errors = np.zeros((len(z), 3, 3), dtype=complex), np.full(len(z), np.inf)
         for start in range(0, len(z), height):
             part = slice(start, start + height)
-            unknowns, errors[part] = self._unknowns(z[part])
+            if z.imag.any():
+                solution = follow(system, z[part], 1)
+                unknowns, steps = solution.unknowns, solution.steps
+                errors[part] = np.where(solution.converged, solution.error, np.inf)
+            else:
+                # The axis has a memory.
+                found = self._axis.solve(z[part].real)
+                unknowns, errors[part], steps = found.unknowns, found.errors, found.steps
+            self.effort.spend(steps)
             good = start + np.flatnonzero(np.isfinite(errors[part]))
             state = self._state(z[good], unknowns[good - start])
             signal = system.average(state.blocks[:1], 1)[0][:, 0, 0]
@@ -162,16 +178,6 @@ class BatchLaw(EpochLaw):
             for row, transform in enumerate((state.corner, signal, noise)):
                 values[good, row, row] = transform
         return values, errors
-
-    def _unknowns(self, z: Complex) -> tuple[Complex, Real]:
-        """The unknowns at points z (n,) and errors of the law's transform; the axis has a memory."""
-        if not z.imag.any():
-            found = self._axis.solve(z.real)
-            self.effort.spend(found.steps)
-            return found.unknowns, found.errors
-        solution = follow(self.system, z, 1)
-        self.effort.spend(solution.steps)
-        return solution.unknowns, np.where(solution.converged, solution.error, np.inf)
 
     @cached_property
     def _axis(self) -> AxisSolver:
@@ -225,13 +231,13 @@ class BatchLaw(EpochLaw):
         )
 
     @cached_property
-    def _structure(self) -> tuple[tuple[tuple[float, float], ...], Measure]:
-        """The support and the law on it, by searches on finer and finer grids until no mass is missing."""
+    def support(self) -> tuple[tuple[float, float], ...]:
+        """The intervals of the continuous part, by searches on finer and finer grids until no mass is missing."""
         if self._series is not None:
-            return (self.ends,), self._measure_on((self.ends,))
+            return tuple((piece.low, piece.high) for piece in self._series.pieces)
         with self.effort.question(self.budget):
             self.effort.expect(self._expected)
-            seeds, unit = self._sampled_eigenvalues(), self.system.unit
+            seeds, unit = self._sampled_eigenvalues, self.system.unit
 
             def density(t: Real) -> Real:
                 values, errors = self._solve(t / unit + 0j)
@@ -246,17 +252,18 @@ class BatchLaw(EpochLaw):
             for resolution in (60, 300, 1500):
                 chosen = seeds[:: max(1, len(seeds) // resolution)]
                 found = support_of(density, chosen, resolution, folds=folds).intervals
-                measure = self._measure_on(found)
-                if abs(measure.mass - 1) < 1e-7:
-                    return found, measure
+                missing = 1 - self._measure_on(found).mass
+                if abs(missing) < 1e-7:
+                    return found
             raise ConvergenceError(
-                f"the intervals {found} hold all but {1 - measure.mass:.2g} of the spectrum of {self!r}: there is"
+                f"the intervals {found} hold all but {missing:.2g} of the spectrum of {self!r}: there is"
                 " one too narrow to be found; use density(t) at chosen points"
             )
 
+    @cached_property
     def _sampled_eigenvalues(self) -> FloatArray:
         """The nonzero eigenvalues of alpha Z for a sampled X; eight batches stand for more."""
-        if not 1e-4 <= self.aspect <= 1e4:
+        if not _ASPECTS[0] <= self.aspect <= _ASPECTS[1]:
             raise ValueError(
                 f"aspect must lie between 0.0001 and 10000 for the support of this law, but it is {self.aspect:g};"
                 " ask for density(t) at chosen points, or for shrinkage, which is the limit p/n -> 0."
@@ -276,14 +283,6 @@ class BatchLaw(EpochLaw):
             problem = LeastSquares(problem.X * np.sqrt(squares)[:, np.newaxis], problem.y)
         epoch = Epoch(problem, RandomReshuffling(batches=batches), self.alpha / batches)
         return np.sort(epoch.decay_rates[~epoch.modes.frozen])
-
-    @property
-    def support(self) -> tuple[tuple[float, float], ...]:
-        return self._structure[0]
-
-    @cached_property
-    def measure(self) -> Measure:
-        return self._structure[1]
 
 
 class FullBatchLaw(EpochLaw):
@@ -378,8 +377,8 @@ _MOST_BATCHES = 20
 """Batches up to which the critical alpha is searched: 24 take a minute at aspect 1/2."""
 _STRIDE, _TRIES = 0.3, 6
 """Largest relative distance of neighbouring values of alpha, and how often it is reduced."""
-_AT_ZERO, _AT_EDGE = 1e-11, 1e-6
-"""How far below zero rounding may put an end that is there, and how far apart two computations of one."""
+_AT_EDGE = 1e-6
+"""How far apart two computations of an end may be."""
 
 
 @working("the critical alpha")
@@ -432,13 +431,11 @@ def critical_alpha(
     spectrum = replace(
         spectrum, eigenvalues=spectrum.eigenvalues[seen], weights=spectrum.weights[seen] / share
     )
-    if number == 2 and spectrum.is_identity and TwoBatchLaw.serves(ratio, full_batch):
-        return _leaving(ratio, full_batch)
     at_two = _reached(2.0, full_batch, ratio, number, spectrum)
     if math.isfinite(at_two):
         system = BatchSystem(ratio, at_two, number, spectrum)
         system.direct = True
-        if outer_ends(system, ratio > 1, 2.0)[0] > -_AT_ZERO:
+        if not ends_below(system, ratio > 1, 2.0):
             return at_two
     return _reached(0.0, full_batch, ratio, number, spectrum)
 
@@ -464,21 +461,3 @@ def _reached(edge: float, full_batch: float, aspect: float, batches: int, spectr
     raise ConvergenceError(
         f"the spectrum of {batches} batches was not seen to leave (0, 2) up to alpha = {alpha:.4g}"
     )
-
-
-def _leaving(aspect: float, start: float) -> float:
-    """The step at which an end of the spectrum of two batches first passes 0 or 2."""
-
-    @cache
-    def gaps(alpha: float) -> tuple[float, float]:
-        low, high = TwoBatchLaw(aspect, alpha).ends
-        return (0.0 if abs(low) < _AT_ZERO * high else low), 2 - high
-
-    # Up to here no visit makes anything longer, so that no epoch does. With few parameters the spectrum is narrow.
-    width = math.sqrt(2 * aspect)
-    alpha, stride = max(start, 4 / (1 + width) ** 2), 1 + min(_STRIDE / 2, 0.3 * width)
-    while min(gaps(stride * alpha)) >= 0:
-        alpha *= stride
-    # At aspect 1 the lower end is zero on this side of the crossing: the smaller gap would be flat there.
-    end = int(np.argmin(gaps(stride * alpha)))
-    return float(scipy.optimize.brentq(lambda a: gaps(a)[end], alpha, stride * alpha, xtol=1e-15, rtol=1e-13))

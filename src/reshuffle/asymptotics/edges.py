@@ -43,23 +43,14 @@ def contracted(
     """
     unknowns, settled = system.start(len(z)), np.zeros(len(z), dtype=bool)
     height = max(4, _CHUNK // system.block_entries)
-    for start in range(0, len(z), height):
-        part = slice(start, start + height)
-        unknowns[part], settled[part] = _solved(system, z[part], counted)
-    return unknowns, settled
-
-
-def _solved(system: BatchSystem, z: Complex, counted: Callable[[int], None]) -> tuple[Complex, BoolArray]:
-    base = system.base_blocks(z)
     with np.errstate(all="ignore"):
-        unknowns, settled = system.start(len(z)), np.zeros(len(z), dtype=bool)
-        for close in _CLOSE:
-            left = np.flatnonzero(~settled)
-            if not len(left):
-                break
-            there = [block[left] for block in base]
-            found, done = _iterated(system, there, close, counted)
-            unknowns[left], settled[left] = found, done & _above(system, there, found)
+        for part in np.split(np.arange(len(z)), np.arange(height, len(z), height)):
+            for close in _CLOSE:
+                left = part[~settled[part]]
+                if len(left):
+                    base = system.base_blocks(z[left])
+                    unknowns[left], done = _iterated(system, base, close, counted)
+                    settled[left] = done & _above(system, base, unknowns[left])
     return unknowns, settled
 
 
@@ -120,6 +111,8 @@ def _mixed(known: list[tuple[Complex, Complex]]) -> Complex:
 
 _PRECISION = 1e-15
 """Distance from an end at zero, relative to the size of the spectrum, at which it is taken to be there."""
+_AT_ZERO = 1e-11
+"""How far below zero rounding may put an end that is there."""
 _NEAR, _AROUND = 0.01, 4.0
 """Relative distance at which the end has been seen well enough to be found, and how many times as far it may be.
 
@@ -138,17 +131,52 @@ _BESIDE = 1e-6
 """Distance from an atom at zero within which a step may cross it, relative to that of the starting point."""
 
 
-def outer_ends(system: BatchSystem, atom: bool, high: float | None = None) -> tuple[float, float]:
+def outer_ends(system: BatchSystem, atom: bool) -> tuple[float, float]:
     """The lowest and the highest point of the continuous spectrum of alpha Z.
 
     Outside the spectrum the unknowns H(z) are real. At the end e that is approached they turn like a square root,
     and far away they fall like 1/z: dH/dz is about (z - e)^(-1/2) (z - a)^(-3/2), with a the other end, and the
     change of its logarithm from step to step locates e. An `atom` at zero is no end: H has no pole there.
-    `high` may be known.
     """
     far = 2 * system.norm
-    top = _from_outside(system, far, None, atom) if high is None else high / system.unit
+    top = _from_outside(system, far, None, atom)
     return _from_outside(system, -far, top, atom) * system.unit, top * system.unit
+
+
+def ends_below(system: BatchSystem, atom: bool, high: float) -> bool:
+    """True if the spectrum, which ends at `high`, begins below zero by more than rounding."""
+    end = _from_outside(system, -2 * system.norm, high / system.unit, atom, last=0.0)
+    return end * system.unit < -_AT_ZERO
+
+
+_LOOK = 0.25
+"""Height above a possible gap at which it is examined, relative to the distance to its closer side."""
+_WIDE = 2.0
+"""Least ratio of a gap between sampled eigenvalues and those next to it, in the logarithm, that is examined."""
+
+
+def gaps(system: BatchSystem, sampled: FloatArray, most: int) -> list[tuple[float, float]]:
+    """Up to so many gaps of the spectrum: those about the widest between `sampled` eigenvalues, from left to right.
+
+    The eigenvalues are positive and within its ends.
+    Above a gap the unknowns are nearly real; what Newton's method makes of them on the axis is the solution outside
+    of the spectrum if its resolvent falls, as that of no other does.
+    """
+    sampled = sampled / system.unit
+    apart = np.diff(np.log(sampled))
+    wide = 1 + np.flatnonzero(apart[1:-1] > _WIDE * np.maximum(apart[:-2], apart[2:]))
+    found: list[tuple[float, float]] = []
+    for k in np.sort(wide[np.argsort(-apart[wide])[:most]]):
+        left, right = sampled[k : k + 2]
+        place = math.sqrt(left * right)
+        if found and place * system.unit < found[-1][1]:
+            continue
+        height = _LOOK * min(place - left, right - place)
+        unknowns, settled = contracted(system, np.array([place + 1j * height]))
+        down, up = _Approach(system, place), _Approach(system, place)
+        if settled.all() and down.begin(unknowns.real) and up.begin(unknowns.real):
+            found.append((down.end(-height / 4) * system.unit, up.end(height / 4) * system.unit))
+    return found
 
 
 _BEGINNING = 0.25
@@ -178,10 +206,12 @@ def leaving_alpha(system: AlphaSystem, full_batch: float, stride: float) -> floa
     return approach.end(begin / 2)
 
 
-def _from_outside(system: BatchSystem, start: float, other: float | None, atom: bool) -> float:
-    """The end that is met first on the way from `start`, far outside, where `other` is the end beyond it.
+def _from_outside(
+    system: BatchSystem, start: float, other: float | None, atom: bool, last: float = math.inf
+) -> float:
+    """The end that is met first on the way from `start`, far outside, inf if it is beyond `last`.
 
-    If `other` is None, `lower_end` guesses it.
+    `other` is the end beyond it; if it is None, `lower_end` guesses it.
     """
     place, began = start, False
     # Far beyond convergence a product of steps is much larger than they are.
@@ -194,6 +224,7 @@ def _from_outside(system: BatchSystem, start: float, other: float | None, atom: 
         if began:
             if other is None:
                 approach.other = approach.lower_end()
+            approach.last = last
             return approach.end(-place / 4)
         place *= 8
     raise ConvergenceError(

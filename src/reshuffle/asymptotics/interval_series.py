@@ -1,7 +1,8 @@
-"""A law on one interval as a series around it: values off the axis, where they are found at once, tell all."""
+"""A law on few intervals as a series around each: values off the axis, where they are found at once, tell all."""
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,8 @@ from reshuffle.free.checks import Complex
 
 _CIRCLES = ((1.3, 64), (1.15, 128), (1.06, 384), (1.03, 700))
 """Radii of circles around an interval, mapped to the unit circle, and the points on their upper halves."""
+_DIGITS = 35.0
+"""Decrease of the logarithm of powers of w between the circle and the neighbours of the interval."""
 _HALF_PLANE = 3.0
 """Largest argument of a point of a circle: below pi, so that its upper half is above the axis."""
 _ABOVE_NOISE = 10.0
@@ -29,10 +32,10 @@ Transforms = Callable[[Complex], Complex]
 
 @dataclass(frozen=True, eq=False)
 class IntervalSeries:
-    """Cauchy transforms of measures on the interval [low, high], with masses `atoms` (rows,) at zero.
+    """Cauchy transforms on and around the interval [low, high], which may be one of several.
 
-    With t = log z = middle + half (w + 1/w)/2 the products of z and a transform are series in w and 1/w outside of
-    the unit circle, which is the interval itself; if the densities are square roots at the
+    With t = log z = middle + half (w + 1/w)/2 the products of z and a transform are series in w and 1/w between the
+    unit circle, which is the interval itself, and what is next to it; if the densities are square roots at the
     ends times something analytic, the series in 1/w converges on the circle too: a gap, or another singularity,
     lies there if its coefficients do not fall. They are Fourier coefficients of values on a circle outside. The
     logarithm gives every part of a spectrum its own scale. An interval that starts at zero has none: t is z there,
@@ -48,30 +51,38 @@ class IntervalSeries:
     radius: float
     coefficients: FloatArray
     errors: FloatArray
-    atoms: FloatArray
 
     @classmethod
     def around(
-        cls, transforms: Transforms, low: float, high: float, atoms: FloatArray
+        cls, transforms: Transforms, low: float, high: float, neighbours: Sequence[float]
     ) -> "IntervalSeries | None":
-        """The series from transforms, those of the `atoms` included; None if it has not nine digits."""
+        """The series from transforms without atoms; None if it has not nine digits.
+
+        `neighbours` are the ends of other intervals that are next to this one.
+        """
         for radius, count in _CIRCLES:
             angles = (np.arange(count) + 0.5) * np.pi / count
-            empty = cls(low, high, radius, np.zeros((0, 1)), np.zeros(0), atoms)
-            # The circle must stay above the axis.
-            if low and empty._width * (radius - 1 / radius) / 4 > _HALF_PLANE:
+            empty = cls(low, high, radius, np.zeros((0, 1)), np.zeros(0))
+            # The circle must stay above the axis, and the powers decay before the nearest neighbour.
+            beyond = np.abs(empty.mapped(np.array(neighbours) + 0j)).min(initial=np.inf)
+            if (low and empty._width * (radius - 1 / radius) / 4 > _HALF_PLANE) or (
+                math.log(beyond / radius) < _DIGITS / count
+            ):
                 continue
             w = radius * np.exp(1j * angles)
             z = empty.points(w)
-            values = transforms(z) - atoms[:, np.newaxis] / z
+            values = transforms(z)
             if not np.isfinite(values).all():
                 return None
             waves = np.exp(1j * np.outer(angles, np.arange(1 - count, count)))
             on_circle = (values * (z if low else 1 + 1 / w) @ waves).real / count
-            found = cls(low, high, radius, *_without_noise(on_circle, radius), atoms)
+            found = cls(low, high, radius, *_without_noise(on_circle, radius))
             if found.is_resolved:
                 return found
-            if not found.falls:
+            # Of coefficients that hardly decay no closer circle will make more.
+            size = np.abs(found.coefficients[0, found.coefficients.shape[1] // 2 :])
+            quarter = len(size) // 4
+            if quarter < 2 or size[2 * quarter :].max() >= _FALLING * size[quarter : 2 * quarter].max():
                 return None
         return None
 
@@ -93,37 +104,30 @@ class IntervalSeries:
         above = np.log1p((z - high) / high) if low else z - high
         return np.sqrt(2 * below / self._width), np.sqrt(2 * above / self._width)
 
-    def transforms(self, z: Complex) -> Complex:
-        """The transforms (rows, n) at points z (n,) with Im z >= 0; on the axis, the limit from above."""
-        total = np.zeros((len(self.atoms), len(z)), dtype=complex)
+    def mapped(self, z: Complex) -> Complex:
+        """The points w (n,) outside of the unit disc, or on it, at z (n,) with Im z >= 0."""
         below, above = self._roots(z)
-        near = np.abs(below + above) ** 2 / 2 <= self.radius
-        total[:, near] = self._within(z[near])
-        x, masses = self._rule()
-        total[:, ~near] = masses @ (1 / (z[~near] - x[:, np.newaxis]))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return total + np.where(self.atoms[:, np.newaxis] > 0, self.atoms[:, np.newaxis] / z, 0.0)
+        return np.asarray((below + above) ** 2 / 2)
 
-    def _within(self, z: Complex) -> Complex:
-        """The transforms without atoms at points within the circle."""
-        below, above = self._roots(z)
-        # The point outside of the unit disc, or on it.
-        w = (below + above) ** 2 / 2
+    def transforms(self, z: Complex) -> Complex:
+        """The transforms without atoms (rows, n) at points z (n,) within the circle; on the axis, from above."""
+        w = self.mapped(z)
         degrees = (self.coefficients.shape[1] + 1) // 2
         falling, rising = self.coefficients[:, degrees - 1 :], self.coefficients[:, degrees - 1 :: -1].copy()
         rising[:, 0] = 0.0
         series = polynomial.polyval(1 / w, falling.T) + polynomial.polyval(w, rising.T)
+        below, above = self._roots(z)
         with np.errstate(divide="ignore", invalid="ignore"):
             # 1 + 1/w from its root, with all digits close to zero.
             return np.asarray(series / z if self.low else series * w / (below * (below + above)))
 
-    def _rule(self) -> tuple[FloatArray, FloatArray]:
+    def rule(self) -> tuple[FloatArray, FloatArray]:
         """Points x (n,) and the masses of each measure there (rows, n): Gauss's rule in w."""
         count = dict(_CIRCLES)[self.radius]
         w = np.exp(1j * (np.arange(count) + 0.5) * np.pi / count)
         x = self.points(w).real
         speed = self._width / 2 * w.imag * (x if self.low else 1.0)
-        return x, -self._within(x + 0j).imag / np.pi * speed * (np.pi / count)
+        return x, -self.transforms(x + 0j).imag / np.pi * speed * (np.pi / count)
 
     @property
     def is_resolved(self) -> bool:
@@ -131,19 +135,44 @@ class IntervalSeries:
         if not (self.errors < _RESOLVED).all():
             return False
         inside = self.points(np.exp(1j * np.linspace(0, np.pi, 1001)[1:-1])).real
-        density = -self._within(inside + 0j)[0].imag * (inside if self.low else 1.0)
+        density = -self.transforms(inside + 0j)[0].imag * (inside if self.low else 1.0)
         return bool(density.min() > -_BELOW_ZERO * density.max())
 
-    @property
-    def falls(self) -> bool:
-        """True if the coefficients decay so fast that a closer circle may resolve them."""
-        degrees = (self.coefficients.shape[1] + 1) // 2
-        size = np.abs(self.coefficients[0, degrees - 1 :])
-        quarter = len(size) // 4
-        if quarter < 2:
-            return False
-        first, second = size[quarter : 2 * quarter].max(), size[2 * quarter :].max()
-        return bool(second < _FALLING * first)
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """Cauchy transforms of measures on few intervals, from left to right, with masses `atoms` (rows,) at zero."""
+
+    pieces: tuple[IntervalSeries, ...]
+    atoms: FloatArray
+
+    @classmethod
+    def around(
+        cls, transforms: Transforms, support: Sequence[tuple[float, float]], atoms: FloatArray
+    ) -> "Intervals | None":
+        """The series from transforms, those of the `atoms` included; None if one has not nine digits."""
+        pieces = []
+        for low, high in support:
+            neighbours = [end for end in itertools.chain(*support) if end not in (0, low, high)]
+            piece = IntervalSeries.around(
+                lambda z: transforms(z) - atoms[:, np.newaxis] / z, low, high, neighbours
+            )
+            if piece is None:
+                return None
+            pieces.append(piece)
+        return cls(tuple(pieces), atoms)
+
+    def transforms(self, z: Complex) -> Complex:
+        """The transforms (rows, n) at points z (n,) with Im z >= 0; on the axis, the limit from above."""
+        total = np.zeros((len(self.atoms), len(z)), dtype=complex)
+        near = [np.abs(piece.mapped(z)) <= piece.radius for piece in self.pieces]
+        far = ~np.any(near, axis=0)
+        for piece, within in zip(self.pieces, near, strict=True):
+            total[:, within] = piece.transforms(z[within])
+            x, masses = piece.rule()
+            total[:, far] += masses @ (1 / (z[far] - x[:, np.newaxis]))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return total + np.where(self.atoms[:, np.newaxis] > 0, self.atoms[:, np.newaxis] / z, 0.0)
 
 
 def _without_noise(on_circle: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:

@@ -82,7 +82,7 @@ def test_the_jacobian_is_the_tangent_along_every_unknown(batches, eigenvalues):
 def test_the_ends_are_those_of_sampled_matrices(aspect, alpha, batches, covariance):
     # Seen from afar, the interval of the smallest eigenvalues of Sigma hides before the gap behind it.
     law = BatchLaw(aspect, alpha, batches, covariance)
-    sampled = law._sampled_eigenvalues()
+    sampled = law._sampled_eigenvalues
     low, high = law.ends
     assert [low, high] == pytest.approx([sampled[0], sampled[-1]], rel=0.15)
 
@@ -97,7 +97,8 @@ def test_the_ends_have_all_digits():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("batches", "covariance", "count"), [(8, [1.0, 10.0, 100.0], 3), (10, [1.0, 100.0], 2)]
+    ("batches", "covariance", "count"),
+    [(8, [1.0, 10.0, 100.0], 3), (10, [1.0, 100.0], 2), (14, [1.0, 100.0], 2)],
 )
 def test_many_batches_and_gaps(batches, covariance, count):
     law = BatchLaw(0.5, 0.005, batches, covariance)
@@ -107,3 +108,19 @@ def test_many_batches_and_gaps(batches, covariance, count):
     scaled = 0.005 * np.array(covariance)
     expected = 1 - np.mean((1 - scaled / batches) ** batches)
     assert law.moments(1)[0] == pytest.approx(expected, rel=1e-10)
+
+
+@for_all("row_scales", [None, [0.8, 1.16619]])
+def test_both_sides_of_a_gap_are_known_as_well_as_the_whole(row_scales):
+    law = BatchLaw(0.1, 0.01, 5, [1.0, 10.0], row_scales=row_scales)
+    (low, first), (second, high) = law.support
+    assert law.cdf([first, second]) == pytest.approx([0.5, 0.5], abs=1e-9)
+    # The ends are folds of the solution, on either side of which it is real and complex.
+    beside = np.array([low, first, second, high]) * (1 + 1e-9 * np.array([-1, 1, -1, 1]))
+    inside = np.array([low, first, second, high]) * (1 + 1e-9 * np.array([1, -1, 1, -1]))
+    assert law.density(beside).max() < 1e-5
+    assert law.density(inside).min() > 1e-4
+    # In the gap, on the axis and above it, the transform is that of both sides together.
+    x, weights = law.measure.quadrature
+    z = np.array([(first + second) / 2 + 0j, first + 1e-3j, 3.0j])
+    assert law.cauchy(z) == pytest.approx((weights / (z[:, np.newaxis] - x)).sum(axis=1), rel=1e-8)
