@@ -50,7 +50,9 @@ def draw_runs(ax):
         place = (
             real.max(axis=0)[15:].max() * 1.12 if name != "reshuffling" else real.min(axis=0)[15:].min() * 0.9
         )
-        ax.annotate(label, (EPOCHS[-1], place), ha="right", va="center", color=colour, fontsize=11)
+        # Words are darker than lines: a contrast of 4.5 to 1 with the background.
+        dark = plotting.scheme_colour(name, 4)
+        ax.annotate(label, (EPOCHS[-1], place), ha="right", va="center", color=dark, fontsize=11)
     full = (
         rs.descend(problem, rs.FullBatch(), BATCHES * STEP).expected_risk(EPOCHS, given_responses=True).total
     )
