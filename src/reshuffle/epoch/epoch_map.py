@@ -8,10 +8,11 @@ Kernels and inputs may have leading axes: the equally likely orders of a scheme 
 of epochs costs one eigendecomposition.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import Literal
+from typing import Literal, Self, cast
 
 import numpy as np
 import scipy.linalg
@@ -34,10 +35,33 @@ _OF_BASIS = 4  # rows are known up to the rounding of the basis that they are in
 LEVEL = 1e-6  # eigenvalues above this ratio to the largest of their level have at least nine digits
 _NINE_DIGITS = 1e-9  # relative error of a map above which its eigenvalues need no more digits
 _MARGIN = 1e3  # units of rounding by which eigenvalues are known better than their map
+_OF_THE_WORST = 3.0  # error of the worst mode over the root mean square of all, at most
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Averaged(ABC):
+    """A mean map over orders: the method that took it, and the maps that carry its error.
+
+    `missed`, compared with rtol, is the error of the decay rates relative to them, in root mean square over modes.
+    """
+
+    method: str = "exact"
+    missed: float = 0.0
+    make_replicas: Callable[[], tuple[Self, ...]] = tuple
+
+    @cached_property
+    def replicas(self) -> tuple[Self, ...]:
+        """The map without each group of draws in turn, or perturbed by what the cavity equation neglects."""
+        return cast(tuple[Self, ...], self.make_replicas())
+
+    @property
+    @abstractmethod
+    def grows(self) -> bool:
+        """True if something grows from epoch to epoch for certain, whatever the error of the map."""
 
 
 @dataclass(frozen=True, eq=False)
-class EpochMap:
+class EpochMap(Averaged):
     """z -> z - D z + N zeta with D = L K R and N = L E: diagonals L, R (d,), K (..., d, d) and E (..., d, z).
 
     `weight` is the size of K, and `entry_sizes` (z,) those of the columns of E, before anything cancels in them:
@@ -294,6 +318,11 @@ class EpochMap:
         """True if all maps contract."""
         return bool(self.contracts.all())
 
+    @property
+    def grows(self) -> bool:
+        """True if something grows from epoch to epoch for certain, whatever the error of the map."""
+        return self.radius * (1 - _OF_THE_WORST * self.missed) > 1
+
 
 def _is_singular(kernel: FloatArray, weight: float) -> bool:
     """True if visits undo each other in some direction, up to rounding: nothing moves there."""
@@ -319,7 +348,7 @@ def mean_of(maps: Sequence[EpochMap]) -> EpochMap:
 
 
 @dataclass(frozen=True, eq=False)
-class MeanMap:
+class MeanMap(Averaged):
     """The affine map c -> c - stride (F'K F c - F'A y), in row-space coordinates, `repeats` times per epoch.
 
     Every word in Z begins and ends with features, so Z = F'K F with a small symmetric kernel K in between
@@ -328,7 +357,7 @@ class MeanMap:
     F (q, r) is the features or their triangular factor, K is (q, q), and A (q, rows), with Xtilde' = n F'A; vectors
     (q,) stand for diagonals. The stride is B step for random reshuffling. `weight` is the largest weight of a row
     in the gradient, the size of K before anything cancels, and `modifier` b -> Pi_b (r, r). `error` is that of the
-    decay rate of the worst mode, relative to that rate; `missed`, compared with rtol, is in root mean square.
+    decay rate of the worst mode, relative to that rate.
     """
 
     factor: FloatArray
@@ -338,15 +367,15 @@ class MeanMap:
     repeats: int
     weight: float
     modifier: Callable[[int], FloatArray]
-    method: str = "exact"
     error: float = 0.0
-    make_replicas: Callable[[], tuple["MeanMap", ...]] = tuple
-    missed: float = 0.0
 
-    @cached_property
-    def replicas(self) -> tuple["MeanMap", ...]:
-        """The map without each group of draws in turn, or perturbed by what the cavity equation neglects."""
-        return self.make_replicas()
+    @property
+    def grows(self) -> bool:
+        """True if some mode grows from epoch to epoch, whatever the error of the map."""
+        if not np.isfinite(self.kernel).all():
+            return True
+        decay_rates = self.stride * modes(self).values
+        return bool((np.abs(1 - decay_rates) > 1 + self.error * np.abs(decay_rates)).any())
 
     def require_finite(self, steps: int) -> "MeanMap":
         """Return the map itself; refuse a step at which a product over so many batches overflows."""
@@ -473,14 +502,6 @@ def _is_definite(mean: MeanMap) -> bool:
     diagonal -= _EPS * len(mean.factor) * max(mean.weight, float(diagonal.max()))
     _, info = lapack.dpotrf(shifted, lower=True, overwrite_a=True)
     return bool(info == 0)
-
-
-def grows(mean: MeanMap) -> bool:
-    """True if some mode grows from epoch to epoch, beyond the error of the map."""
-    if not np.isfinite(mean.kernel).all():
-        return True
-    decay_rates = mean.stride * modes(mean).values
-    return bool((np.abs(1 - decay_rates) > 1 + mean.error * np.abs(decay_rates)).any())
 
 
 def whitened(mean: MeanMap) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -1,14 +1,17 @@
 """Selection of the method by which a mean over orders is taken: the one place that compares prices and errors.
 
-There are three averagers: the exact mean (`lattice`, `samples`), the cavity equation (`cavity`, to first order for
-many modes, streamed for rows in chunks), and drawn orders (`sampling`). `select` takes the first in this order that
-is not rejected. A `Choice` can be printed: it says what was taken, at what cost, and why the others were rejected.
+An `Averager` is a method for one epoch: the exact mean, the cavity equation, or drawn orders. `of_symmetric_epoch`
+lists those of plain steps, whose mean is a `MeanMap`, and `of_epoch` those of all other recipes, whose mean is an
+`EpochMap`. `select` takes the first that is not rejected beforehand, and `average` computes its map; if that misses
+rtol, also by drawn orders, and the more accurate one is taken. A `Choice` can be printed: it says what was taken,
+at what cost, and why the others were rejected.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -16,14 +19,13 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._budget import A_SECOND, CALL, apart, duration, require_affordable, warn_out_of_reach
 from reshuffle._linalg import overflow_is_inf
-from reshuffle.epoch.averaging import lattice, samples, sampling
-from reshuffle.epoch.averaging.cavity import are_alike
-from reshuffle.epoch.averaging.cavity_maps import by_cavity
+from reshuffle.epoch.averaging import cavity_maps, lattice, samples, sampling
 from reshuffle.epoch.averaging.first_order import FEWEST_MODES
 from reshuffle.epoch.averaging.lattice import Walk, climbs, cuts_orders, fits_in_memory, require_few
 from reshuffle.epoch.averaging.samples import Whitened
-from reshuffle.epoch.averaging.streamed import samples_of
-from reshuffle.epoch.epoch_map import MeanMap, grows
+from reshuffle.epoch.averaging.sampling import DrawPairs
+from reshuffle.epoch.epoch_map import Averaged, EpochMap, MeanMap
+from reshuffle.epoch.visits import ScaledBlocks, Visits
 from reshuffle.errors import BudgetError, UnsupportedError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.row_space import Blocks
@@ -46,6 +48,15 @@ METHODS = ("auto", "exact", "cavity", "sampling")
 _GROWING = 20.0
 """A mean that grows without end is computed to so many times less accuracy, with so many times less budget."""
 _UNKNOWN = 1.0  # a relative error at which not even a sign is known
+
+OUT_OF_REACH = "it takes more memory than this machine can spare, or more batches than anyone waits for"
+WITHOUT_SOLUTION = "its equation has no solution at so large a step"
+NO_SOLUTION = (
+    'the cavity equation has no solution at so large a step; try a smaller step, or method="sampling".'
+)
+_NEEDS_ALL = "it needs all samples at once, but they are read in chunks"
+_UNLIKE = "it is for visits that weigh the same, but for the last"
+_DIVERGES = "the mean grows without end, and digits of it are not drawn for"
 _CAVITY_GRAMS, _CAVITY_PRODUCTS = 60.0, 200.0
 """Weighted Gram matrices that the cavity equation takes, where samples are strong, and products of modes, about."""
 _RESPONSE_PRODUCTS = 3e4
@@ -55,13 +66,7 @@ _FIRST_ORDER_GRAMS = 3.0
 _DECOMPOSITION = 10.0  # operations of a symmetric eigendecomposition, over the cube of its rows
 _CALLS = 6  # calls with small matrices that a visit takes
 
-OUT_OF_REACH = "it takes more memory than this machine can spare, or more batches than anyone waits for"
-WITHOUT_SOLUTION = "its equation has no solution at so large a step"
-NO_SOLUTION = (
-    'the cavity equation has no solution at so large a step; try a smaller step, or method="sampling".'
-)
-_NEEDS_ALL = "it needs all samples at once, but they are read in chunks"
-_DIVERGES = "the mean grows without end, and digits of it are not drawn for"
+Mean = TypeVar("Mean", bound=Averaged)
 
 
 @dataclass(frozen=True)
@@ -215,132 +220,71 @@ def too_far(missed: float, rtol: float) -> str:
     return f"it may be off by {known}, but rtol is {wanted}"
 
 
-def select(accuracy: Accuracy, candidates: dict[str, Callable[[], Method]]) -> Choice:
-    """Take the first candidate that is not rejected; those after it are not priced."""
+@dataclass(frozen=True, eq=False)
+class Averager(Generic[Mean]):
+    """A method to take the mean of one epoch over its orders.
+
+    Attributes
+    ----------
+    name : str
+        "exact", "cavity" or "sampling".
+    average : function
+        From the requested accuracy to the mean map; None where an equation has no solution.
+    price : function
+        Its operations, nan if they are not known beforehand, and infinite where they are `out_of_reach`.
+    unsuited : str
+        The reason for which it is not for these visits; empty if it is.
+    free : float
+        Operations that it may take whatever the budget.
+    simulated : float
+        Operations of an epoch of one simulated run.
+    """
+
+    name: str
+    average: Callable[[Accuracy], Mean | None]
+    price: Callable[[], float] = lambda: math.nan
+    unsuited: str = ""
+    out_of_reach: str = OUT_OF_REACH
+    free: float = 0.0
+    simulated: float = math.nan
+
+
+def select(averagers: Sequence[Averager[Mean]], accuracy: Accuracy) -> Choice:
+    """Take the first averager that is not rejected, as far as prices decide; those after it are not priced.
+
+    One that is insisted on, or the only one, is refused where it is computed, if at all.
+    """
     methods: list[Method] = []
     affordable = ""
-    for name, priced in candidates.items():
-        against = affordable if accuracy.method in ("auto", name) else f"method is {accuracy.method!r}"
-        methods.append(Method(name, rejected_because=against) if against else priced())
-        if not methods[-1].rejected_because:
-            affordable = f"the {name} mean is affordable"
+    for one in averagers:
+        price, against, is_settled = math.nan, "", accuracy.method == one.name or len(averagers) == 1
+        if not is_settled:
+            is_open = accuracy.method == "auto"
+            against = one.unsuited or affordable if is_open else f"method is {accuracy.method!r}"
+        if not against:
+            price = one.price()
+            if not is_settled and not math.isnan(price):
+                against = too_much(price, max(accuracy.budget, one.free), one.out_of_reach)
+        methods.append(Method(one.name, price, against))
+        if not against:
+            affordable = f"the {one.name} mean is affordable"
+    if accuracy.method == "auto" and methods[0].rejected_because:
+        price = averagers[-1].simulated / accuracy.rtol**2
+        methods.append(Method("simulation", price, "it answers for one start and one y at a time"))
     return Choice("the mean over orders", tuple(methods))
 
 
-# The mean of a symmetric epoch.
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """A symmetric epoch to be averaged."""
-
-    steps: int  # the visits of an epoch
-    exact: Callable[[], MeanMap]  # averages over all orders
-    exact_flops: float = 0.0  # infinite if it cannot be done
-    out_of_reach: str = OUT_OF_REACH  # why it cannot be done, if it cannot
-    shares: FloatArray | None = None  # the relative weight (B,) of each visit; None if exact is cheap
-    whitened: Callable[[], Whitened] | None = None  # the rows in the coordinates of the mean step
-    sample: Callable[[Accuracy], MeanMap] | None = None  # the mean map from drawn orders
-
-    def cavity_flops(self, *, whole: bool = False) -> float:
-        """Operations of the cavity equation: to first order where there are many modes, unless it is `whole`."""
-        assert self.whitened is not None
-        whitened = self.whitened()
-        (rows, modes), strength = whitened.orthonormal.shape, float(whitened.row_norms.mean())
-        if not whole and modes >= FEWEST_MODES and whitened.atoms == rows:
-            return float(2.0 * _FIRST_ORDER_GRAMS * modes**2 * rows)
-        strong, size = 0.1 + min(10 * strength, 1.0), int(whitened.sizes.max())
-        responses = _RESPONSE_PRODUCTS * strong * whitened.atoms * float(size) ** 3 if size > 1 else 0.0
-        of_modes = modes**2 * (_CAVITY_GRAMS * strong * rows + _CAVITY_PRODUCTS * modes)
-        return float(2.0 * (of_modes + responses))
-
-
-def task(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Task:
-    """The task of a symmetric scheme over n rows, for features and a step in the scale of the row space."""
-    steps, shuffle = scheme.steps(n), scheme.shuffle
-    if shuffle is Shuffle.EVERY_STEP:
-        return Task(steps, partial(samples.repeated_step, blocks, step, steps))
-    if shuffle is Shuffle.NEVER and blocks.batches == 1:
-        return Task(1, partial(samples.one_batch, blocks, step))
-    if shuffle is not Shuffle.EVERY_EPOCH:
-        raise TypeError(
-            f"{type(scheme).__name__}.is_symmetric must be False: for {shuffle.value}, of {scheme.unit.value} in "
-            f"{blocks.batches} batches, there is no symmetric mean."
-        )
-    drawn, is_cut = partial(sampling.mean_map, scheme, n, blocks, step), scheme.unit.is_cut
-    sizes, divisors = scheme.sizes(n), scheme.step_divisors(n)
-    weights = np.repeat(1 / (blocks.batches * blocks.divisors), blocks.sizes)
-    if is_cut:
-        weights = np.full(len(blocks.rows), 1 / n)
-    whitened = cache(partial(Whitened.of, blocks.rows, weights, steps * step, blocks.offsets))
-    shares = sizes / divisors if is_cut else np.ones(steps)
-    most = samples.MOST_BATCHES if scheme.rows_per_unit == 1 else samples.MOST_BATCHES_OF_GROUPS
-    if is_cut and (steps <= most or steps < blocks.batches or not np.array_equal(sizes, divisors)):
-        flops = samples.flops(n, blocks.rows.shape[1], steps) if steps <= most else np.inf
-        exact = partial(samples.mean_map, whitened, shares, most)
-        known = f"the exact mean over shuffled samples is known for at most {most} batches"
-        return Task(steps, exact, flops, known, shares, whitened, drawn)
-    # One sample per batch is as good as fixed batches in a random order.
-    fixed = replace(blocks, divisors=divisors) if is_cut else blocks
-    exact = partial(lattice.reshuffled_mean_map, fixed, step)
-    return Task(steps, exact, lattice.flops(fixed), OUT_OF_REACH, shares, whitened, drawn)
-
-
-def mean_choice(task: Task, accuracy: Accuracy) -> Choice:
-    """Select how the mean of a symmetric epoch is taken, as far as prices decide; beside that of simulated runs."""
-    budget = accuracy.budget if accuracy.method == "auto" else np.inf
-
-    def exact() -> Method:
-        # What is insisted on is refused where it is computed.
-        known = accuracy.method == "exact" or task.shares is None
-        against = "" if known else too_much(task.exact_flops, budget, task.out_of_reach)
-        return Method("exact", task.exact_flops, against)
-
-    def cavity() -> Method:
-        if accuracy.method == "cavity":
-            return Method("cavity")
-        if task.shares is None or not are_alike(task.shares):
-            return Method("cavity", rejected_because="it is for visits that weigh the same, but for the last")
-        price = task.cavity_flops()
-        return Method("cavity", price, too_much(price, budget))
-
-    if task.whitened is None:
-        return select(replace(accuracy, method="exact"), {"exact": exact})
-    chosen = select(accuracy, {"exact": exact, "cavity": cavity, "sampling": lambda: Method("sampling")})
-    if chosen.taken == "exact" or accuracy.method != "auto":
-        return chosen
-    rows, modes = task.whitened().orthonormal.shape
-    simulated = Method(
-        "simulation", 4.0 * rows * modes / accuracy.rtol**2, "it answers for one start and one y at a time"
-    )
-    return replace(chosen, methods=(*chosen.methods, simulated))
-
-
-def averages_all_orders(task: Task, accuracy: Accuracy) -> bool:
-    """True if the mean is taken over all orders of shuffled batches, exactly: a polynomial in the step."""
-    is_shuffled = task.shares is not None and task.exact_flops <= max(accuracy.budget, A_SECOND)
-    return is_shuffled and mean_choice(task, accuracy).taken == "exact"
-
-
 @overflow_is_inf
-def mean_map(task: Task, accuracy: Accuracy) -> tuple[MeanMap, Choice]:
-    """Average a symmetric epoch; where rtol is out of reach, by the more accurate method, with a warning.
+def average(averagers: Sequence[Averager[Mean]], accuracy: Accuracy) -> tuple[Mean, Choice]:
+    """Take the mean over orders; where rtol is out of reach, by the more accurate method, with a warning.
 
     Returns the map and the final choice: the error of a method is known once its map is.
     """
-    chosen = mean_choice(task, accuracy)
-    if chosen.taken == "exact":
-        if accuracy.method == "exact" and task.shares is not None and np.isfinite(task.exact_flops):
-            _require_affordable_orders(task.exact_flops, accuracy, task.steps)
-        return task.exact(), chosen
-    mean, other, against = _approximate(task, chosen, accuracy)
-    mean.require_finite(task.steps)
-    wanted = accuracy.relaxed_for_divergence if against == _DIVERGES else accuracy
-    if mean.missed > wanted.rtol:
-        hint = ["a larger {budget}", "a larger {rtol}", "a smaller step"]
-        if accuracy.method == "cavity":
-            hint = ["a smaller step", '{method}="auto"']
-        warn_out_of_reach(mean.missed, mean.method, wanted.rtol, hint)
+    chosen, by_name = select(averagers, accuracy), {one.name: one for one in averagers}
+    if chosen.taken != "cavity" or accuracy.method == "cavity":
+        return averaged(by_name[chosen.taken], accuracy), chosen
+    mean, other, against = _cavity_or_drawn(by_name, chosen, accuracy)
+    _warn_of_error(mean, accuracy.relaxed_for_divergence if against == _DIVERGES else accuracy)
     reasons = {other: against, mean.method: ""}
     methods = [
         replace(one, rejected_because=reasons.get(one.name, one.rejected_because)) for one in chosen.methods
@@ -348,52 +292,57 @@ def mean_map(task: Task, accuracy: Accuracy) -> tuple[MeanMap, Choice]:
     return mean, replace(chosen, methods=tuple(methods))
 
 
-def _require_affordable_orders(flops: float, accuracy: Accuracy, steps: int) -> None:
-    """Refuse an exact mean that is insisted on, but not within the budget."""
-    require_affordable(
-        flops, accuracy.budget, f"the exact mean over the orders of {steps} batches",
-        ("fewer batches", "a larger {budget}", '{method}="auto"'),
-    )  # fmt: skip
+def averaged(averager: Averager[Mean], accuracy: Accuracy) -> Mean:
+    """The mean by one method, with a warning where it does not reach rtol."""
+    if averager.unsuited:
+        raise ValueError(
+            f'method must be "auto" or "sampling", but it is {averager.name!r}: {averager.unsuited}.'
+        )
+    mean = averager.average(accuracy)
+    if mean is None:
+        raise UnsupportedError(NO_SOLUTION)
+    _warn_of_error(mean, accuracy)
+    return mean
 
 
-def _approximate(task: Task, chosen: Choice, accuracy: Accuracy) -> tuple[MeanMap, str, str]:
+def _warn_of_error(mean: Averaged, accuracy: Accuracy) -> None:
+    if accuracy.rtol < mean.missed < math.inf:
+        hint = ["a larger {budget}", "a larger {rtol}", "a smaller step"]
+        if accuracy.method == "cavity":
+            hint = ["a smaller step", '{method}="auto"']
+        warn_out_of_reach(mean.missed, mean.method, accuracy.rtol, hint)
+
+
+def _cavity_or_drawn(
+    by_name: dict[str, Averager[Mean]], chosen: Choice, accuracy: Accuracy
+) -> tuple[Mean, str, str]:
     """The mean map by the cavity equation or from drawn orders; the other one, and the reason against it.
 
     Where the equation takes longer than a second, orders are drawn for as long first: where batches are large they
     differ by little. Where the mean explodes, first draws are all that is drawn.
     """
-    assert task.sample is not None
-    assert task.whitened is not None
-    assert task.shares is not None
-    sample, insists, drawn = task.sample, accuracy.method != "auto", None
-    if chosen.taken != "cavity":
-        return sample(accuracy), "", ""
-    if not are_alike(task.shares):
-        raise ValueError(
-            'method must be "auto", "exact" or "sampling" for visits that weigh differently, but it is \'cavity\'.'
-        )
+    drawn = None
 
-    def affordable_orders(wanted: Accuracy) -> MeanMap | None:
+    def affordable_orders(wanted: Accuracy) -> Mean | None:
         """Drawn orders; None where even the fewest cost more than the budget."""
         try:
-            return sample(wanted)
+            return by_name["sampling"].average(wanted)
         except BudgetError:
             return None
 
-    if not insists and chosen.method.operations > A_SECOND:
+    if chosen.method.operations > A_SECOND:
         drawn = affordable_orders(replace(accuracy, budget=min(accuracy.budget, chosen.method.operations)))
         if drawn is not None and not accuracy.rtol < drawn.missed <= _UNKNOWN:
             return drawn, "cavity", "it takes longer than to draw orders"
-    spares = task.cavity_flops(whole=True) > accuracy.budget
-    found = by_cavity(task.whitened(), task.shares, accuracy.rtol, spares)
+    found = by_name["cavity"].average(accuracy)
     if found is None:
-        if insists:
-            raise UnsupportedError(NO_SOLUTION)
-        return drawn or sample(accuracy.relaxed_for_divergence), "cavity", WITHOUT_SOLUTION
+        drawn = drawn or by_name["sampling"].average(accuracy.relaxed_for_divergence)
+        assert drawn is not None
+        return drawn, "cavity", WITHOUT_SOLUTION
     against = too_far(found.missed, accuracy.rtol)
-    if insists or not against:
+    if not against:
         return found, "", ""
-    if grows(found):
+    if found.grows:
         return found, "sampling", _DIVERGES
     explodes = found.missed > _UNKNOWN
     if drawn is None or not explodes:
@@ -404,10 +353,15 @@ def _approximate(task: Task, chosen: Choice, accuracy: Accuracy) -> tuple[MeanMa
     return found, "sampling", reason
 
 
+def are_alike(shares: FloatArray) -> bool:
+    """True if all visits weigh the same, but for the last."""
+    return bool((shares[:-1] == shares[0]).all())
+
+
 def choice_of_samples(problem: LeastSquares) -> Choice:
     """The cavity equation, the only method for shuffled samples that are read in chunks."""
-    others = (Method(name, rejected_because=_NEEDS_ALL) for name in ("exact", "sampling"))
     passes = 0 if problem.stream is None else problem.stream.passes
+    others = (Method(name, rejected_because=_NEEDS_ALL) for name in ("exact", "sampling"))
     return Choice(f"the mean over orders (rows read {passes} times so far)", (Method("cavity"), *others))
 
 
@@ -418,26 +372,6 @@ def require_cavity(accuracy: Accuracy) -> None:
             f'method must be "auto" or "cavity" for shuffled samples that are read in chunks, but it is '
             f"{accuracy.method!r}; {_NEEDS_ALL}."
         )
-
-
-@overflow_is_inf
-def mean_of_samples(
-    problem: LeastSquares, scheme: Scheme, scaled_step: float, accuracy: Accuracy
-) -> tuple[MeanMap, Blocks]:
-    """The mean map of shuffled samples that are read in chunks, and rows that replace all of them."""
-    require_cavity(accuracy)
-    n = problem.n
-    if not are_alike(scheme.sizes(n) / scheme.step_divisors(n)):
-        raise UnsupportedError(
-            f"{scheme!r} has visits that weigh differently, of which the mean is not known for samples that are "
-            'read in chunks; try normalize="own".'
-        )
-    found = samples_of(problem, scheme, scaled_step, accuracy.rtol)
-    if found is None:
-        raise UnsupportedError(NO_SOLUTION.partition(", or")[0] + ".")
-    if found[0].missed > accuracy.rtol:
-        warn_out_of_reach(found[0].missed, "cavity", accuracy.rtol, ("a smaller step", "a larger {rtol}"))
-    return found
 
 
 def decomposition_choice(rows: int, accuracy: Accuracy) -> Choice:
@@ -454,7 +388,147 @@ def decomposition_choice(rows: int, accuracy: Accuracy) -> Choice:
     return Choice("a linear network", (Method("decomposed", price, against), Method("followed")))
 
 
-# The mean of an epoch that is not symmetric.
+def _require_affordable_orders(flops: float, accuracy: Accuracy, steps: int) -> None:
+    """Refuse an exact mean that is insisted on, but not within the budget."""
+    if accuracy.must_be_exact:
+        require_affordable(
+            flops, accuracy.budget, f"the exact mean over the orders of {steps} batches",
+            ("fewer batches", "a larger {budget}", '{method}="auto"'),
+        )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------- symmetric epochs
+
+
+def exact_mean(
+    scheme: Scheme, n: int, blocks: Blocks, step: float
+) -> tuple[Callable[[], MeanMap], float, str]:
+    """The exact mean of a symmetric epoch over n rows: what makes it, its operations, and why these are infinite.
+
+    Features and step are in the scale of the row space.
+    """
+    steps, shuffle = scheme.steps(n), scheme.shuffle
+    if shuffle is Shuffle.EVERY_STEP:
+        return partial(samples.repeated_step, blocks, step, steps), 0.0, ""
+    if shuffle is Shuffle.NEVER and blocks.batches == 1:
+        return partial(samples.one_batch, blocks, step), 0.0, ""
+    if shuffle is not Shuffle.EVERY_EPOCH:
+        raise TypeError(
+            f"{type(scheme).__name__}.is_symmetric must be False: for {shuffle.value}, of {scheme.unit.value} in "
+            f"{blocks.batches} batches, there is no symmetric mean."
+        )
+    most = samples.MOST_BATCHES if scheme.rows_per_unit == 1 else samples.MOST_BATCHES_OF_GROUPS
+    sizes, divisors, is_cut = scheme.sizes(n), scheme.step_divisors(n), scheme.unit.is_cut
+    if is_cut and (steps <= most or steps < blocks.batches or not np.array_equal(sizes, divisors)):
+        flops = samples.flops(n, blocks.rows.shape[1], steps) if steps <= most else math.inf
+        whitened = partial(_whitened, scheme, n, blocks, step)
+        known = f"the exact mean over shuffled samples is known for at most {most} batches"
+        return partial(samples.mean_map, whitened, sizes / divisors, most), flops, known
+    # One sample per batch is as good as fixed batches in a random order.
+    fixed = replace(blocks, divisors=divisors) if is_cut else blocks
+    return partial(lattice.reshuffled_mean_map, fixed, step), lattice.flops(fixed), OUT_OF_REACH
+
+
+def _whitened(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Whitened:
+    """The rows in the coordinates of the mean step."""
+    weights = np.repeat(1 / (blocks.batches * blocks.divisors), blocks.sizes)
+    if scheme.unit.is_cut:
+        weights = np.full(len(blocks.rows), 1 / n)
+    return Whitened.of(blocks.rows, weights, scheme.steps(n) * step, blocks.offsets)
+
+
+def of_symmetric_epoch(scheme: Scheme, n: int, blocks: Blocks, step: float) -> list[Averager[MeanMap]]:
+    """The averagers of a symmetric epoch over n rows, for features and a step in the scale of the row space."""
+    mean, flops, out_of_reach = exact_mean(scheme, n, blocks, step)
+
+    def exact(accuracy: Accuracy) -> MeanMap:
+        # What is beyond reach is refused where it is computed, which says more.
+        if math.isfinite(flops):
+            _require_affordable_orders(flops, accuracy, scheme.steps(n))
+        return mean()
+
+    of_all = Averager("exact", exact, lambda: flops, out_of_reach=out_of_reach)
+    if scheme.shuffle is not Shuffle.EVERY_EPOCH:
+        return [of_all]
+    shares = scheme.sizes(n) / scheme.step_divisors(n) if scheme.unit.is_cut else np.ones(scheme.steps(n))
+    whitened = cache(partial(_whitened, scheme, n, blocks, step))
+
+    def by_cavity(accuracy: Accuracy) -> MeanMap | None:
+        spares = _cavity_flops(whitened(), whole=True) > accuracy.budget
+        return cavity_maps.by_cavity(whitened(), shares, accuracy.rtol, spares)
+
+    unlike = "" if are_alike(shares) else _UNLIKE
+    return [
+        of_all,
+        Averager("cavity", by_cavity, lambda: _cavity_flops(whitened()), unlike),
+        Averager(
+            "sampling", partial(sampling.mean_map, scheme, n, blocks, step), simulated=4.0 * blocks.rows.size
+        ),
+    ]
+
+
+def _cavity_flops(whitened: Whitened, *, whole: bool = False) -> float:
+    """Operations of the cavity equation: to first order where there are many modes, unless it is `whole`."""
+    (rows, modes), strength = whitened.orthonormal.shape, float(whitened.row_norms.mean())
+    if not whole and modes >= FEWEST_MODES and whitened.atoms == rows:
+        return float(2.0 * _FIRST_ORDER_GRAMS * modes**2 * rows)
+    strong, size = 0.1 + min(10 * strength, 1.0), int(whitened.sizes.max())
+    responses = _RESPONSE_PRODUCTS * strong * whitened.atoms * float(size) ** 3 if size > 1 else 0.0
+    of_modes = modes**2 * (_CAVITY_GRAMS * strong * rows + _CAVITY_PRODUCTS * modes)
+    return float(2.0 * (of_modes + responses))
+
+
+def averages_all_orders(averagers: list[Averager[MeanMap]], accuracy: Accuracy) -> bool:
+    """True if the mean is taken over all orders of shuffled batches, exactly: a polynomial in the step."""
+    is_shuffled = len(averagers) > 1 and averagers[0].price() <= max(accuracy.budget, A_SECOND)
+    return is_shuffled and select(averagers, accuracy).taken == "exact"
+
+
+# ------------------------------------------------------------------------------------------------- all other epochs
+
+
+def of_epoch(
+    walk: Walk,
+    recipe: Recipe,
+    blocks: ScaledBlocks,
+    visits: Visits,
+    force: FloatArray,
+    draw: Callable[[], DrawPairs],
+    over_all_orders: Callable[[], EpochMap],
+) -> list[Averager[EpochMap]]:
+    """The averagers of an epoch that is not symmetric.
+
+    Batches may be cut of the rows of the `blocks`. Minus the gradient `force` (r,) enters at every visit with input
+    1; `draw` makes what draws pairs of orders, and `over_all_orders` takes the mean over all of them.
+    """
+    scheme, n, known = walk.scheme, walk.n, methods(walk, recipe)
+    # Where the steps of an epoch differ, a column for each input is followed.
+    inputs = 1 + len(blocks.rows) if recipe.goes_by_visits else None
+    flops = walk_flops(walk, blocks, visits.dimension, inputs) if walk.exists else math.nan
+
+    def exact(accuracy: Accuracy) -> EpochMap:
+        if accuracy.must_be_exact:
+            require_few(walk.steps)
+            _require_affordable_orders(flops, accuracy, walk.steps)
+        return over_all_orders()
+
+    def by_cavity(accuracy: Accuracy) -> EpochMap | None:
+        samples = Visits(blocks, visits.hyperparameters, visits.average)
+        return cavity_maps.epoch_map(samples, force, scheme.sizes(n) / scheme.step_divisors(n))
+
+    def by_drawing(accuracy: Accuracy) -> EpochMap:
+        return sampling.epoch_map(visits, force, draw(), accuracy)
+
+    if scheme.shuffle is Shuffle.ONCE or known == ["exact"]:
+        return [Averager(known[0], lambda _: over_all_orders(), lambda: flops)]
+    unwalked = "" if walk.exists else "no walk is known over its orders"
+    found = [
+        # What takes a second or less is exact whatever the budget.
+        Averager("exact", exact, lambda: flops, unwalked, free=A_SECOND),
+        Averager("cavity", by_cavity),
+        Averager("sampling", by_drawing, simulated=4.0 * len(blocks.rows) * visits.dimension),
+    ]
+    return [one for one in found if one.name in known or (one.unsuited and len(known) > 1)]
 
 
 def walk_flops(walk: Walk, blocks: Blocks, dimension: int, inputs: int | None = None) -> float:
@@ -474,59 +548,7 @@ def walk_flops(walk: Walk, blocks: Blocks, dimension: int, inputs: int | None = 
     return float(walk.visits * each)
 
 
-def affine_choice(
-    walk: Walk,
-    recipe: Recipe,
-    blocks: Blocks,
-    dimension: int,
-    accuracy: Accuracy,
-    missed: Callable[[], float],
-    grows: Callable[[], bool],
-) -> Choice:
-    """Select how the mean of an epoch that is not symmetric is taken.
-
-    `missed` solves the cavity equation, and gives the relative error of the decay rates; nan if it has no solution.
-    A map that `grows` is computed to less accuracy.
-    """
-    known = affine_methods(walk, recipe)
-    # Where the steps of an epoch differ, a column for each input is followed.
-    inputs = 1 + len(blocks.rows) if recipe.goes_by_visits else None
-    price = walk_flops(walk, blocks, dimension, inputs) if walk.exists else np.nan
-
-    def exact() -> Method:
-        if accuracy.method == "exact":
-            require_few(walk.steps)
-            _require_affordable_orders(price, accuracy, walk.steps)
-        # What takes a second or less is exact whatever the budget.
-        against = too_much(price, max(accuracy.budget, A_SECOND))
-        return Method("exact", price, against if walk.exists else "no walk is known over its orders")
-
-    def cavity() -> Method:
-        share = missed()
-        if np.isnan(share):
-            if accuracy.method == "cavity":
-                raise UnsupportedError(NO_SOLUTION)
-            return Method("cavity", rejected_because=WITHOUT_SOLUTION)
-        if accuracy.method == "cavity":
-            return Method("cavity")
-        wanted = accuracy.relaxed_for_divergence if share > accuracy.rtol and grows() else accuracy
-        return Method("cavity", rejected_because=too_far(share, wanted.rtol))
-
-    if len(known) == 1:
-        return Choice("the mean over orders", (Method(known[0], price),))
-    candidates = {"exact": exact, "cavity": cavity, "sampling": lambda: Method("sampling")}
-    return select(
-        accuracy, {name: candidates[name] for name in candidates if name == "exact" or name in known}
-    )
-
-
-def wanted_of_draws(chosen: Choice, accuracy: Accuracy, grows: Callable[[], bool]) -> Accuracy:
-    """Accuracy requested of drawn orders: less if the cavity equation, where it was tried, says that they grow."""
-    tried = accuracy.method == "auto" and any(one.name == "cavity" for one in chosen.methods)
-    return accuracy.relaxed_for_divergence if tried and grows() else accuracy
-
-
-def affine_methods(walk: Walk, recipe: Recipe) -> list[str]:
+def methods(walk: Walk, recipe: Recipe) -> list[str]:
     """The methods there are where an epoch is not symmetric.
 
     There is a cavity equation of shuffled samples where all visits of an epoch but the last are alike, and
@@ -549,7 +571,7 @@ def require_known(scheme: Scheme, recipe: Recipe, n: int, method: str) -> None:
                 "try RandomReshuffling or Cyclic in its place, or simulate(...)."
             )
     for (_, stage), part in zip(scheme.stages, recipe.parts, strict=False):
-        known = ["auto", *affine_methods(Walk(stage.equivalent(n), n), part)]
+        known = ["auto", *methods(Walk(stage.equivalent(n), n), part)]
         if method not in known:
             words = [f'"{word}"' for word in known]
             allowed = f"{', '.join(words[:-1])} or {words[-1]} for {stage} with this recipe"

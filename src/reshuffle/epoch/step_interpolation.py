@@ -13,7 +13,7 @@ from numpy.polynomial import chebyshev
 from reshuffle._arrays import FloatArray
 from reshuffle._linalg import chebyshev_transform, few_threads
 from reshuffle.epoch.epoch_map import MeanMap
-from reshuffle.epoch.select import Accuracy, averages_all_orders, task
+from reshuffle.epoch.select import Accuracy, averages_all_orders, exact_mean, of_symmetric_epoch
 from reshuffle.problem.row_space import Blocks
 from reshuffle.schemes.base import Scheme, contracting_step
 
@@ -33,10 +33,10 @@ def shared_means(
     At the contracting step every visit shrinks what it sees. Up to twice that, all steps share one interval;
     beyond, kernels grow like a power of the step, and one interval would lose the digits of its small steps.
     """
-    gentle, at_one = contracting_step(scheme, n, blocks), task(scheme, n, blocks, 1.0)
+    gentle, at_one = contracting_step(scheme, n, blocks), of_symmetric_epoch(scheme, n, blocks, 1.0)
     if not (np.isfinite(gentle) and averages_all_orders(at_one, accuracy)):
         return
-    count, high = at_one.steps + 1, _WIDEST * gentle
+    count, high = scheme.steps(n) + 1, _WIDEST * gentle
     remaining = sorted({step for step in steps if _SMALLEST * gentle < step < _LARGEST * gentle})
     while remaining:
         here, remaining = [s for s in remaining if s <= high], [s for s in remaining if s > high]
@@ -53,7 +53,7 @@ def _interpolated(
     half = (steps[-1] - low) / 2
     with few_threads(np.sqrt(blocks.rows.size)):
         nodes = (low + half * (1 + chebyshev.chebpts1(count))).tolist()
-        known = [task(scheme, n, blocks, node).exact() for node in nodes]
+        known = [exact_mean(scheme, n, blocks, node)[0]() for node in nodes]
     kernels = np.array([mean.kernel for mean in known])
     is_kernel = known[0].input_map is known[0].kernel
     input_maps = kernels if is_kernel else np.array([mean.input_map for mean in known])
@@ -64,7 +64,7 @@ def _interpolated(
         if vanishes <= _FORGIVEN * np.abs(kernel).max(initial=0.0):
 
             def modifier(batch: int, step: float = step) -> FloatArray:
-                return task(scheme, n, blocks, step).exact().modifier(batch)
+                return exact_mean(scheme, n, blocks, step)[0]().modifier(batch)
 
             input_map = kernel if is_kernel else np.tensordot(weights, input_maps, 1)
             stride = scheme.steps(n) * step

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from typing import Any, Self, TypeAlias
 
@@ -20,9 +20,9 @@ from reshuffle._uncertainty import ERROR_KINDS, MOST_GROUPS, ErrorKind
 from reshuffle.epoch import select
 from reshuffle.epoch.averaging import cavity_maps
 from reshuffle.epoch.averaging.lattice import Walk, climbs, repeated
-from reshuffle.epoch.averaging.sampling import DrawPairs, group_maps, pairs_of_orders, without_each
-from reshuffle.epoch.epoch_map import EpochMap, mean_of
-from reshuffle.epoch.select import Accuracy, Choice
+from reshuffle.epoch.averaging.sampling import DrawPairs, pairs_of_orders
+from reshuffle.epoch.epoch_map import EpochMap
+from reshuffle.epoch.select import WITHOUT_SOLUTION, Accuracy, Averager, Choice
 from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits, maps_of_orders, mean_map
 from reshuffle.errors import BudgetError
 from reshuffle.problem.row_space import RowSpace
@@ -34,7 +34,6 @@ DRAWN_BYTES = 4e9  # memory of the maps of all groups of drawn orders, which the
 CHUNK_BYTES = 1.6e7
 """Memory of the maps and the states of a chunk of orders, with what is worked on: about a cache."""
 BLOCK_BYTES = 1e8  # memory of the sums over orders, which are added up chunk by chunk
-_OF_THE_WORST = 3.0  # error of the worst mode over the root mean square of all, at most
 
 ANY_ACCURACY = Accuracy(rtol=math.inf)  # whatever the first draws give, where orders are drawn
 
@@ -74,7 +73,7 @@ class Timeline:
         self._last: Visits | None = None
         self._whole: Timeline | None = None
         # Shared by all replicas.
-        self._maps: dict[tuple[str, Hyperparameters], list[EpochMap]] = {}
+        self._maps: dict[Hyperparameters, EpochMap] = {}
         self._sums: dict[str, Any] = {}
         # Of this one alone.
         self._applied: dict[bool, tuple[Hyperparameters, FloatArray | None, EpochMap]] = {}
@@ -101,11 +100,22 @@ class Timeline:
 
     @cached_property
     def choice(self) -> Choice:
-        """The way in which the mean over orders is taken, and why."""
-        return select.affine_choice(
-            Walk(self._chosen_from, self.n), self.recipe, self.blocks, self.visits(0).dimension, self.accuracy,
-            lambda: self._cavity_error, lambda: self._grows,
-        )  # fmt: skip
+        """The way in which the mean over orders is taken, and why: by what it is worth in the first epoch."""
+        first = self.visits(0)
+        known = self._averagers(first)
+        chosen = select.select(known, self.accuracy)
+        if chosen.taken == "cavity":
+            # Only its solution tells what the cavity equation is worth.
+            self._maps[first.hyperparameters], chosen = select.average(known, self.accuracy)
+        return chosen
+
+    def _averagers(self, visits: Visits) -> list[Averager[EpochMap]]:
+        """The methods to take the mean of an epoch."""
+        walk, force = Walk(self._chosen_from, self.n), self.force(visits)
+        over_all_orders = partial(self._over_all_orders, visits, force)
+        return select.of_epoch(
+            walk, self.recipe, self.blocks, visits, force, lambda: self.draw_pairs, over_all_orders
+        )
 
     @property
     def error_kind(self) -> ErrorKind:
@@ -113,69 +123,39 @@ class Timeline:
         return ERROR_KINDS[self.choice.taken]
 
     @cached_property
-    def _cavity_error(self) -> float:
-        """Relative error of the cavity equation's decay rates in root mean square; nan without a solution."""
-        visits = self.visits(0)
-        return cavity_maps.rate_error(self._samples(visits), self._shares, self._cavity_maps(visits))
-
-    @cached_property
-    @overflow_is_inf
-    def _grows(self) -> bool:
-        """True if the mean of the cavity equation grows for certain: it has no solution if a sample alone does."""
-        if math.isnan(error := self._cavity_error):
-            return True
-        return self._cavity_maps(self.visits(0))[0].radius * (1 - _OF_THE_WORST * error) > 1
-
-    @property
-    def _shares(self) -> FloatArray:
-        """The weight (steps,) of each visit."""
-        return np.asarray(self.scheme.sizes(self.n) / self.scheme.step_divisors(self.n))
-
-    @cached_property
     def draw_pairs(self) -> DrawPairs:
         """Draws pairs of an order of the scheme and its reverse."""
         return pairs_of_orders(self.scheme, self.n, self.blocks)
 
-    def _samples(self, visits: Visits) -> Visits:
-        """Visits to single samples, in place of all batches that may be cut of them."""
-        return Visits(self.blocks, visits.hyperparameters, visits.average)
-
     @overflow_is_inf
-    def _cavity_maps(self, visits: Visits) -> list[EpochMap]:
-        """The map of the cavity equation and its replicas; none without a solution."""
-        key = "cavity", visits.hyperparameters
-        if key not in self._maps:
-            samples, force = self._samples(visits), self.force(visits)
-            self._maps[key] = cavity_maps.cavity_maps(samples, force, self._shares)
-        return self._maps[key]
-
-    @overflow_is_inf
-    def _mean_maps(self, visits: Visits) -> list[EpochMap]:
-        """The mean map of an epoch, and the replicas that carry its error: none if it is exact."""
-        key = "", visits.hyperparameters
+    def _mean_map(self, visits: Visits) -> EpochMap:
+        """The mean map of an epoch, with the replicas that carry its error: none if it is exact."""
+        key, chosen = visits.hyperparameters, self.choice
         if key in self._maps:
             return self._maps[key]
-        force = self.force(visits)
-        if self.orders is not None:
-            made = [maps_of_orders(visits, force, self.orders)]
-        elif self.choice.taken == "cavity":
-            return self._cavity_maps(visits) or [cavity_maps.beyond_numbers(visits, self.walk.steps)]
-        elif self.choice.taken == "sampling":
-            wanted = select.wanted_of_draws(self.choice, self.accuracy, lambda: self._grows)
-            groups = group_maps(visits, force, self.draw_pairs, wanted)
-            made = [mean_of(some) for some in (groups, *without_each(groups))]
-        elif self._draws(Unit.BATCH):
-            # Independent visits: the mean of their product is that of as many mean visits.
-            mean = MeanVisits(self.blocks, visits.hyperparameters, visits.average)
-            made = [mean_map(repeated(1, self.walk.steps), mean, force)]
+        (averager,) = (one for one in self._averagers(visits) if one.name == chosen.taken)
+        if chosen.taken == "cavity":
+            # Under a schedule the equation may have a solution in the first epoch alone.
+            made = averager.average(self.accuracy) or cavity_maps.beyond_numbers(visits, self.walk.steps)
         else:
-            of_subsets = climbs(self.walk.scheme)
-            made = [mean_map(self.walk.layers, visits, force, of_subsets=of_subsets)]
+            unknown = any(one.rejected_because == WITHOUT_SOLUTION for one in chosen.methods)
+            wanted = self.accuracy.relaxed_for_divergence if unknown else self.accuracy
+            made = select.averaged(averager, wanted)
         # Under a schedule every epoch may have a different map; drawn ones are too expensive to be drawn again.
-        if len(made) == 1 and made[0].bytes * len(self._maps) > REMEMBERED_BYTES:
+        if self.error_kind == "exact" and made.bytes * len(self._maps) > REMEMBERED_BYTES:
             self._maps.clear()
         self._maps[key] = made
         return made
+
+    def _over_all_orders(self, visits: Visits, force: FloatArray) -> EpochMap:
+        """The mean map of an epoch over all orders, or those of each of the orders that are followed apart."""
+        if self.orders is not None:
+            return maps_of_orders(visits, force, self.orders)
+        if self._draws(Unit.BATCH):
+            # Independent visits: the mean of their product is that of as many mean visits.
+            mean = MeanVisits(self.blocks, visits.hyperparameters, visits.average)
+            return mean_map(repeated(1, self.walk.steps), mean, force)
+        return mean_map(self.walk.layers, visits, force, of_subsets=climbs(self.walk.scheme))
 
     @property
     def samples_orders(self) -> bool:
@@ -188,7 +168,9 @@ class Timeline:
         if self.error_kind == "exact" or self.replica is not None:
             return []
         if self.orders is None:
-            return [self._copy(replica=number) for number in range(len(self._mean_maps(self.visits(0))) - 1)]
+            return [
+                self._copy(replica=number) for number in range(len(self._mean_map(self.visits(0)).replicas))
+            ]
         made = [copy(self) for _ in self._groups]
         for number, each in enumerate(made):
             each.replica = number
@@ -223,12 +205,14 @@ class Timeline:
         """The mean map of the epoch after `epoch` others."""
         if self._whole is not None:
             return self._alone(self._whole.map(epoch))
-        number = 0 if self.replica is None or self.orders is not None else 1 + self.replica
-        return self._mean_maps(self.visits(epoch))[number]
+        mean = self._mean_map(self.visits(epoch))
+        if self.replica is None or self.orders is not None or not mean.replicas:
+            return mean
+        return mean.replicas[self.replica]
 
     def learn(self, once: EpochMap) -> None:
         """Take over the map of the first epoch from somewhere else, where it was found more quickly."""
-        self._maps["", self.visits(0).hyperparameters] = [once]
+        self._maps[self.visits(0).hyperparameters] = once
 
     def with_inputs(self, epoch: int, inputs: FloatArray | None, averages: bool = False) -> EpochMap:
         """The mean map of the epoch after `epoch` others, with the inputs (1 + rows, t) if they are given.
@@ -242,7 +226,7 @@ class Timeline:
             return known[2]
         if self._whole is not None:
             made = self._alone(self._whole.with_inputs(epoch, inputs))
-        elif inputs is None or self.orders is None or ("", scaled) in self._maps:
+        elif inputs is None or self.orders is None or scaled in self._maps:
             made = self.map(epoch)
             made = made if inputs is None else made.with_inputs(inputs)
         else:
@@ -329,8 +313,8 @@ class Timeline:
         if is_free or source.error_kind in ("exact", "estimate"):
             return
         unlike = len({self.recipe.at(epoch) for epoch in range(int(epochs[-1]))})
-        maps = source._mean_maps(source.visits(0))
-        needed = unlike * sum(one.bytes for one in maps)
+        mean = source._mean_map(source.visits(0))
+        needed = unlike * mean.bytes * (1 + len(mean.replicas))
         if needed > DRAWN_BYTES:
             raise BudgetError(
                 f"the drawn orders of {unlike} epochs with different steps take {needed:.1g} bytes, but at most "

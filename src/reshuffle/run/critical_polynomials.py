@@ -25,7 +25,7 @@ from reshuffle._linalg import chebyshev_transform, few_threads, graded_svd
 from reshuffle._progress import track
 from reshuffle.epoch import epoch_map
 from reshuffle.epoch.averaging.sampling import subset_means
-from reshuffle.epoch.select import task
+from reshuffle.epoch.select import exact_mean
 from reshuffle.problem.row_space import Blocks
 from reshuffle.schemes.base import Scheme
 
@@ -125,20 +125,20 @@ def exact_step(scheme: Scheme, n: int, blocks: Blocks, start: float) -> float | 
             visits[1][0] == blocks.batches or most * blocks.batches <= _MOST_SUMS
         ):
             return first_zero(_rank_one_gap(blocks, *visits), start)
-        price = task(scheme, n, blocks, start)
-        of_orders = price.steps * price.exact_flops
+        mean_of_orders, flops, _ = exact_mean(scheme, n, blocks, start)
+        of_orders = scheme.steps(n) * flops
         of_samples = _flops_of_few_samples(scheme, n, blocks)
         if min(of_orders, of_samples) > BUDGET:
             return None
         if of_samples < of_orders:
             return _first_indefinite(*_few_samples(blocks, *visits), most - 1, start)
-        mean = price.exact()
+        mean = mean_of_orders()
         _, triangle, _ = epoch_map.whitened(mean)
         root = math.sqrt(mean.stride / start) * triangle
         return _first_indefinite(
-            lambda step: epoch_map.whitened(task(scheme, n, blocks, step).exact())[2],
+            lambda step: epoch_map.whitened(exact_mean(scheme, n, blocks, step)[0]())[2],
             root,
-            price.steps - 1,
+            scheme.steps(n) - 1,
             start,
         )
 

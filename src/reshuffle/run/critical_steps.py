@@ -32,12 +32,11 @@ from reshuffle._uncertainty import (
     weakest,
     with_error,
 )
-from reshuffle.epoch import select
 from reshuffle.epoch.averaging.lattice import MOST_BATCHES, climbs
 from reshuffle.epoch.averaging.sampling import DrawnBlocks, scaled_losses
 from reshuffle.epoch.moments.drawn import CentredMaps, gain, gain_bound
 from reshuffle.epoch.moments.matrix import epoch_flops
-from reshuffle.epoch.select import THRESHOLDS, Accuracy
+from reshuffle.epoch.select import THRESHOLDS, Accuracy, walk_flops
 from reshuffle.epoch.visits import Visits
 from reshuffle.problem import checked_problem
 from reshuffle.problem.batches import RowGroups
@@ -254,7 +253,7 @@ def _is_drawn(run: AffineTrajectory, of_square: bool) -> bool:
     if is_shuffled and (not run.walk.exists or (climbs(run.scheme) and steps > MOST_BATCHES)):
         return True
     timeline, eigenvalues = run.timeline, _EIGENVALUES * float(run.dimension) ** 3
-    tried = timeline.count * (select.walk_flops(timeline.walk, run.blocks, run.dimension) + eigenvalues)
+    tried = timeline.count * (walk_flops(timeline.walk, run.blocks, run.dimension) + eigenvalues)
     if of_square:
         tried += _ROUNDS_OF_A_TRY * (epoch_flops(timeline) + eigenvalues)
     tries = _TRIES + (math.log(100 * steps**2) / math.log(GROWTH) if run.recipe.momentum else 0)

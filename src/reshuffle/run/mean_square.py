@@ -8,7 +8,6 @@ from reshuffle._arrays import FloatArray
 from reshuffle._budget import A_SECOND, duration, require_affordable
 from reshuffle._display import Displayed
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind
-from reshuffle.epoch import select
 from reshuffle.epoch.averaging.lattice import climbs
 from reshuffle.epoch.moments.matrix import (
     FEWEST_ROUNDS,
@@ -26,6 +25,7 @@ from reshuffle.epoch.moments.stationary import (
     perron,
     positive_radius,
 )
+from reshuffle.epoch.select import walk_flops
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.errors import BudgetError
 from reshuffle.run.expected_risk import centred_draws, mean_of
@@ -85,7 +85,7 @@ def mean_square_stability(run: AffineTrajectory, modes: ModesTrajectory | None =
     """
     budget, timeline, flops, in_all = run.accuracy.budget, run.timeline, np.inf, np.inf
     if run.walk.exists:
-        flops = select.walk_flops(run.walk, run.blocks, run.dimension)
+        flops = walk_flops(run.walk, run.blocks, run.dimension)
         in_all = flops + _fewest_flops(timeline)
     reshuffles = run.scheme.shuffle is Shuffle.EVERY_EPOCH
     if reshuffles and not run.accuracy.must_be_exact and in_all > max(budget, A_SECOND):

@@ -31,8 +31,9 @@ from reshuffle._uncertainty import ERROR_KINDS, ErrorKind
 from reshuffle.epoch import epoch_map, select
 from reshuffle.epoch.averaging.lattice import climbs
 from reshuffle.epoch.averaging.samples import repeated_step
+from reshuffle.epoch.averaging.streamed import mean_of_samples
 from reshuffle.epoch.epoch_map import MeanMap, Modes
-from reshuffle.epoch.select import Accuracy, Choice, Task, task
+from reshuffle.epoch.select import Accuracy, Averager, Choice
 from reshuffle.errors import RangeError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.row_space import Blocks, RowSpace
@@ -85,7 +86,7 @@ class Epoch:
         """Take over the statistics of the batches (blocks), and their mean map if it is known to those who call."""
         self.__dict__["blocks"] = blocks
         if mean is not None:
-            self.__dict__["_averaged"] = mean, select.mean_choice(self._task, self.accuracy)
+            self.__dict__["_averaged"] = mean, select.select(self._averagers, self.accuracy)
 
     @property
     def method(self) -> str:
@@ -103,7 +104,7 @@ class Epoch:
         if self.reads_samples:
             return select.choice_of_samples(self.problem)
         known = self.__dict__.get("_averaged")
-        return known[1] if known else select.mean_choice(self._task, self.accuracy)
+        return known[1] if known else select.select(self._averagers, self.accuracy)
 
     @property
     def error(self) -> float:
@@ -133,7 +134,7 @@ class Epoch:
     def _read(self) -> tuple[MeanMap, Blocks]:
         """The mean map, and the compressed rows of all samples."""
         scaled = self.step * self.problem.row_space.scale**2
-        return select.mean_of_samples(self.problem, self.scheme, scaled, self.accuracy)
+        return mean_of_samples(self.problem, self.scheme, scaled, self.accuracy)
 
     @cached_property
     def mean(self) -> MeanMap:
@@ -143,12 +144,14 @@ class Epoch:
     @cached_property
     def _averaged(self) -> tuple[MeanMap, Choice]:
         with few_threads(self._side):
-            return select.mean_map(self._task, self.accuracy)
+            mean, chosen = select.average(self._averagers, self.accuracy)
+        return mean.require_finite(self.scheme.steps(self.problem.n)), chosen
 
     @property
-    def _task(self) -> Task:
-        """The epoch to be averaged, for features divided by their scale."""
-        return task(self.scheme, self.problem.n, self.blocks, self.step * self.problem.row_space.scale**2)
+    def _averagers(self) -> list[Averager[MeanMap]]:
+        """The methods to take the mean, for features divided by their scale."""
+        step = self.step * self.problem.row_space.scale**2
+        return select.of_symmetric_epoch(self.scheme, self.problem.n, self.blocks, step)
 
     @cached_property
     def replicas(self) -> "list[Epoch]":

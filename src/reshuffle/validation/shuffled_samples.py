@@ -13,8 +13,8 @@ from reshuffle._linalg import root_mean_square, thin_qr
 from reshuffle._progress import track
 from reshuffle._uncertainty import CONFIDENCE, MOST_GROUPS, jackknife, quantile
 from reshuffle.epoch.averaging import cavity_maps
-from reshuffle.epoch.averaging.cavity import are_alike, solve
-from reshuffle.epoch.select import LEFT_OUT
+from reshuffle.epoch.averaging.cavity import solve
+from reshuffle.epoch.select import LEFT_OUT, are_alike
 from reshuffle.schemes.base import Unit, permutations, rows_of
 from reshuffle.validation.contour import CHUNK, Eigenvectors, LeftOutRows, Seen, product
 from reshuffle.validation.row_updates import Ask, Formula, LeftOutMaps, Maps, Total, Training, seen_through

@@ -300,11 +300,6 @@ class Visiting:
         return TimeNodes.spanning(together / np.abs(together).max(axis=0), tolerance)
 
 
-def are_alike(shares: FloatArray) -> bool:
-    """True if all visits weigh the same, but for the last."""
-    return bool((shares[:-1] == shares[0]).all())
-
-
 class SelfResponses:
     """The self responses of samples of m rows each, at the nodes: numbers where m is 1, otherwise matrices.
 

@@ -8,7 +8,6 @@ chance, in every sample by chance. The factor is calibrated on problems whose me
 (benchmarks/cavity_coverage.py).
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -233,16 +232,8 @@ def cavity_map(
     return replace(mean, make_replicas=lambda: tuple(map(replica, perturbations())))
 
 
-def rate_error(visits: Visits, shares: FloatArray, maps: list[EpochMap]) -> float:
-    """Relative error of the decay rates of `cavity_maps` in root mean square; nan without a solution."""
-    if not maps:
-        return math.nan
-    visiting, entries = visiting_of(visits, shares), maps[0].entries[:, 1:].T
-    return root_mean_square(shares_of(visiting.rows, entries, neglected(visiting, entries, _TOLERANCE)))
-
-
-def cavity_maps(visits: Visits, force: FloatArray, shares: FloatArray) -> list[EpochMap]:
-    """The mean map of an epoch, and those that are perturbed by what is neglected; none if there is no solution.
+def epoch_map(visits: Visits, force: FloatArray, shares: FloatArray) -> EpochMap | None:
+    """The cavity equation's map of an epoch, with perturbed replicas that carry its error; None without a solution.
 
     Parameters
     ----------
@@ -255,7 +246,7 @@ def cavity_maps(visits: Visits, force: FloatArray, shares: FloatArray) -> list[E
     visiting = visiting_of(visits, shares)
     found = cavity.solve(visiting, _TOLERANCE)
     if found is None:
-        return []
+        return None
     weight, sizes = visits.sizes_of(visiting.steps, force)
     constant = found.pushed(visits.pushed(force, 0)[:, np.newaxis])
 
@@ -266,7 +257,11 @@ def cavity_maps(visits: Visits, force: FloatArray, shares: FloatArray) -> list[E
         return EpochMap(visits.left, visits.right, kernel, entries, weight, sizes)
 
     off = neglected(visiting, found.entries, _TOLERANCE)
-    return [made(each) for each in [np.zeros_like(off), *perturbed(visiting, visiting.rows, off)]]
+    missed = root_mean_square(shares_of(visiting.rows, found.entries, off))
+    return replace(
+        made(np.zeros_like(off)), method="cavity", missed=missed,
+        make_replicas=lambda: tuple(map(made, perturbed(visiting, visiting.rows, off))),
+    )  # fmt: skip
 
 
 def visiting_of(visits: Visits, shares: FloatArray) -> Visiting:

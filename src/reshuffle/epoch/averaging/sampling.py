@@ -26,7 +26,7 @@ import numpy as np
 import scipy.linalg
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle._budget import A_SECOND, AT_ONCE, CALL, require_affordable, warn_out_of_reach
+from reshuffle._budget import A_SECOND, AT_ONCE, CALL, require_affordable
 from reshuffle._linalg import few_threads, graded_svd, norms
 from reshuffle._progress import track
 from reshuffle._uncertainty import MOST_GROUPS, error_of_mean, further_rounds, number_of_groups, quantile
@@ -76,16 +76,16 @@ DrawPairs: TypeAlias = Callable[..., Orders]
 """(rng, pairs, alone=False) -> so many pairs of an order and its reverse, or as many orders `alone`."""
 
 
-def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: "Accuracy") -> list[EpochMap]:
-    """The mean maps of groups of draws; where rtol is out of reach of the budget, with a warning.
+def epoch_map(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: "Accuracy") -> EpochMap:
+    """The mean map of drawn orders, with a replica without each group of draws.
 
     The `force` (r,) is minus the gradient that enters at every visit with the constant input 1.
     """
-    maps, error, _ = _drawn_groups(visits, force, draw, wanted)
-    if wanted.rtol < error < np.inf and not _explode(maps):
-        hint = "a larger {budget}", "a larger {rtol}", "a smaller step"
-        warn_out_of_reach(error, "sampling", wanted.rtol, hint)
-    return maps
+    groups, missed, _ = _drawn_groups(visits, force, draw, wanted)
+    # Nobody waits for digits of what explodes.
+    mean = replace(mean_of(groups), method="sampling", missed=math.inf if _explode(groups) else missed)
+    replicas = tuple(map(mean_of, without_each(groups)))
+    return replace(mean, make_replicas=lambda: replicas)
 
 
 def stacked_pairs(dimension: int, rows: int) -> int:

@@ -16,11 +16,13 @@ import numpy as np
 import scipy.linalg
 
 from reshuffle._arrays import FloatArray
-from reshuffle._linalg import few_threads
+from reshuffle._budget import warn_out_of_reach
+from reshuffle._linalg import few_threads, overflow_is_inf
 from reshuffle.epoch.averaging import cavity_maps
 from reshuffle.epoch.averaging.cavity import Cavity, Visiting
 from reshuffle.epoch.averaging.samples import Whitened, kernel
 from reshuffle.epoch.epoch_map import MeanMap
+from reshuffle.epoch.select import NO_SOLUTION, Accuracy, are_alike, require_cavity
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.row_space import BatchFactor, Blocks
@@ -63,19 +65,27 @@ class Gathered(Protocol):
         """Apply `work` to every chunk of samples (m, k) and responses (m, t), and merge the results."""
 
 
-def samples_of(
-    problem: LeastSquares, scheme: Scheme, scaled_step: float, rtol: float
-) -> tuple[MeanMap, Blocks] | None:
-    """The cavity equation's map of shuffled samples, and rows that replace all; None without a solution.
+@overflow_is_inf
+def mean_of_samples(
+    problem: LeastSquares, scheme: Scheme, scaled_step: float, accuracy: Accuracy
+) -> tuple[MeanMap, Blocks]:
+    """The cavity equation's map of shuffled samples, and rows that replace all of them.
 
     One pass over the rows per round of the equation, and two more: for the strongest sample, and for the rows.
     """
+    require_cavity(accuracy)
+    shares = scheme.sizes(problem.n) / scheme.step_divisors(problem.n)
+    if not are_alike(shares):
+        raise UnsupportedError(
+            f"{scheme!r} has visits that weigh differently, of which the mean is not known for samples that are "
+            'read in chunks; try normalize="own".'
+        )
     n, steps, stream, space = problem.n, scheme.steps(problem.n), problem.stream, problem.row_space
     assert stream is not None
     _, singular, right = scipy.linalg.svd(
         problem.reduction.rows / math.sqrt(n), full_matrices=False, check_finite=False
     )
-    shares, decay_rates = scheme.sizes(n) / scheme.step_divisors(n), steps * scaled_step * singular**2
+    decay_rates = steps * scaled_step * singular**2
     # To coordinates in which the rows are orthonormal, over all of them.
     whitening = right.T / (singular * math.sqrt(n))
 
@@ -96,9 +106,9 @@ def samples_of(
     unknown = visiting
     strongest = gathered(lambda rows, responses: float(unknown.strengths_of(rows).max()), max)
     visiting = replace(visiting, strongest=strongest)
-    found = _solve(gathered, visiting, cavity_maps.cavity_tolerance(rtol))
+    found = _solve(gathered, visiting, cavity_maps.cavity_tolerance(accuracy.rtol))
     if found is None:
-        return None
+        raise UnsupportedError(NO_SOLUTION.partition(", or")[0] + ".")
     (rows, entries, off), responses = found
     factor, offsets = singular[:, np.newaxis] * right, np.arange(len(rows) + 1)
     roots = np.full(len(rows), 1 / math.sqrt(n))
@@ -106,6 +116,8 @@ def samples_of(
     replicas = partial(cavity_maps.perturbed_together, off)
     inner = kernel(whitened, entries.T)
     mean = cavity_maps.cavity_map(whitened, inner, entries, off, replicas, _no_modifier)
+    if mean.missed > accuracy.rtol:
+        warn_out_of_reach(mean.missed, "cavity", accuracy.rtol, ("a smaller step", "a larger {rtol}"))
     return mean, Blocks(math.sqrt(n) * (rows @ factor), responses, offsets, np.ones(len(rows)))
 
 
