@@ -268,7 +268,7 @@ def test_programs_read_what_they_are_told_to():
     for program in (plan.to_torch(reading="X, y = load()"), plan.to_sklearn(reading="X, y = load()")):
         assert "import pandas as pd" in program
         assert "\nX, y = load()\n" in program
-    assert "batch_size=20" in plan.to_torch()
+    assert all("batch_size=20" in program for program in (plan.to_torch(), plan.to_sklearn()))
     for other in ({"scheme": rs.Cyclic(batch_size=20)}, {"sample_weight": np.linspace(1, 2, 80)}):
         with pytest.raises(UnsupportedError, match="programs are written for rows without weights"):
             rs.plan(X[:80], Y[:80, 0], batch_sizes=[20], epochs=20, verify=False, **other).to_torch()

@@ -144,7 +144,10 @@ def test_the_probability_is_that_of_normal_runs(spread):
     unit = np.linalg.norm(data.X @ direction) / math.sqrt(12)
     for size in (0.3, 0.999, 1.0, 1.001, 2.0, 4.0, 8.0):
         far = math.sqrt(size * values.sum())
-        found = rs.explain(data.X, Y, run.iterate(4) + far / unit * direction, run, epochs=4).spread
+        told = rs.explain(data.X, Y, run.iterate(4) + far / unit * direction, run, epochs=4)
+        found = told.spread
+        shown = f"{found.probability:.0%}" if found.probability >= 0.01 else f"{found.probability:.2g}"
+        assert f"; {shown} of such runs have more" in repr(told)
         chance = (drawn > found.distance**2).mean()
         assert found.probability == pytest.approx(chance, rel=0.06, abs=4 * math.sqrt(chance / 400_000))
 
