@@ -369,7 +369,10 @@ def _file_or_dataset(name: str, value: Any) -> Any:
         import pyarrow.dataset
     except ImportError:
         raise ImportError("parquet files need pyarrow, which is not installed: install pyarrow.") from None
-    return pyarrow.dataset.dataset([str(path) for path in paths], format="parquet")
+    # What is buffered beforehand stays in memory until the file is read: three times the memory, and more time.
+    options = pyarrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
+    parquet = pyarrow.dataset.ParquetFileFormat(default_fragment_scan_options=options)
+    return pyarrow.dataset.dataset([str(path) for path in paths], format=parquet)
 
 
 def _responses(y: Any) -> RowSource:
