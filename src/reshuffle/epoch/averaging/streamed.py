@@ -2,8 +2,8 @@
 
 In each chunk the self responses of its samples are computed and the Gram matrices that they weigh are added up;
 nothing is stored per sample. The mean map is known from inner products between the features u_i, the entries E_i
-and the responses y_i of all samples, and these a triangular factor of the table [u_i, E_i, off_i, y_i] has: its few
-rows replace all samples.
+and the responses y_i of all samples, and these a root of the Gram matrix of the table [u_i, E_i, off_i, y_i] has:
+its few rows replace all samples.
 """
 
 import math
@@ -25,7 +25,7 @@ from reshuffle.epoch.epoch_map import MeanMap
 from reshuffle.epoch.select import NO_SOLUTION, Accuracy, are_alike, require_cavity
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.row_space import BatchFactor, Blocks
+from reshuffle.problem.row_space import Blocks
 from reshuffle.schemes.base import Scheme
 
 Part = TypeVar("Part")
@@ -87,14 +87,13 @@ def mean_of_samples(
     )
     decay_rates = steps * scaled_step * singular**2
     # To coordinates in which the rows are orthonormal, over all of them.
-    whitening = right.T / (singular * math.sqrt(n))
+    whitening = right.T / (singular * math.sqrt(n)) / space.scale
 
     def gathered(work: Callable[[FloatArray, FloatArray], Part], merge: Callable[[Part, Part], Part]) -> Part:
         # The stream itself must not travel to those who work on parts of it.
         def of_rows(X: FloatArray, y: FloatArray) -> Part:
             with few_threads(space.p), np.errstate(over="ignore", invalid="ignore"):
-                inside = space.coordinates(X.T).T / space.scale
-                return work(inside @ whitening, y.reshape(len(X), -1))
+                return work(space.coordinates(X.T).T @ whitening, y.reshape(len(X), -1))
 
         return stream.gathered(of_rows, merge)
 
@@ -104,9 +103,13 @@ def mean_of_samples(
         count=n,
     )  # fmt: skip
     unknown = visiting
-    strongest = gathered(lambda rows, responses: float(unknown.strengths_of(rows).max()), max)
+
+    def seen(rows: FloatArray, responses: FloatArray) -> tuple[float, FloatArray]:
+        return float(unknown.strengths_of(rows).max()), rows.T @ responses
+
+    strongest, fitted = gathered(seen, lambda one, other: (max(one[0], other[0]), one[1] + other[1]))
     visiting = replace(visiting, strongest=strongest)
-    found = _solve(gathered, visiting, cavity_maps.cavity_tolerance(accuracy.rtol))
+    found = _solve(gathered, visiting, cavity_maps.cavity_tolerance(accuracy.rtol), fitted)
     if found is None:
         raise UnsupportedError(NO_SOLUTION.partition(", or")[0] + ".")
     (rows, entries, off), responses = found
@@ -122,9 +125,13 @@ def mean_of_samples(
 
 
 def _solve(
-    gathered: Gathered, visiting: Visiting, tolerance: float
+    gathered: Gathered, visiting: Visiting, tolerance: float, fitted: FloatArray
 ) -> tuple[list[FloatArray], FloatArray] | None:
-    """Rows u, E, off (each (q, k)) and responses (q, t) with the same products as those of all samples."""
+    """Rows u, E, off (each (q, k)) and responses (q, t) with the same products as those of all samples.
+
+    `fitted` (k, t) is U'y. What it leaves of y enters the products in the place of y, so that a small rest keeps
+    its digits.
+    """
     equation = Cavity.of(visiting, tolerance)
     if equation is None:
         return None
@@ -148,20 +155,24 @@ def _solve(
     if not equation.iterate(grams):
         return None
 
-    def factor(rows: FloatArray, responses: FloatArray) -> BatchFactor:
-        made = BatchFactor(3 * equation.k, responses.shape[1])
+    def products(rows: FloatArray, responses: FloatArray) -> FloatArray:
+        width = 3 * equation.k + responses.shape[1]
+        total = np.zeros((width, width))
         for start, part in zip(range(0, len(rows), _AT_ONCE), _parts(rows), strict=True):
             solver = equation.responses_of(part)
             entries = equation.entries_of(solver, solver.of_influence(equation.influence))
             off = cavity_maps.by_own_meetings(equation.visiting, part, entries, equation.tolerance)
-            made.add(np.hstack([part, entries, off]), responses[start : start + _AT_ONCE])
-        return made
+            rest = responses[start : start + _AT_ONCE] - part @ fitted
+            columns = np.hstack([part, entries, off, rest])
+            total += columns.T @ columns
+        return total
 
-    def merged(first: BatchFactor, second: BatchFactor) -> BatchFactor:
-        first.add(*second.rows())
-        return first
-
-    table, responses = gathered(factor, merged).rows()
+    gram, k = gathered(products, np.add), equation.k
+    sizes = np.sqrt(np.diag(gram))
+    sizes[sizes == 0] = 1.0
+    values, vectors = scipy.linalg.eigh(gram / sizes / sizes[:, np.newaxis], check_finite=False)
+    table, rest = np.split(np.sqrt(values.clip(min=0.0))[:, np.newaxis] * vectors.T * sizes, [3 * k], axis=1)
+    responses = rest + table[:, :k] @ fitted
     return np.split(table, 3, axis=1), responses
 
 
