@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics import spectra
-from reshuffle.asymptotics.batch_system import AlphaSystem, BatchSystem, State
+from reshuffle.asymptotics.batch_system import AlphaSystem, BatchSystem, Evaluation
 from reshuffle.asymptotics.edges import contracted, ends_below, gaps, leaving_alpha, outer_ends
 from reshuffle.asymptotics.epoch_law import EpochLaw
 from reshuffle.asymptotics.interval_series import Intervals
@@ -184,10 +184,10 @@ class BatchLaw(EpochLaw):
         """The solution on the real axis, as far as it was computed."""
         return AxisSolver(self.system, 1)
 
-    def _state(self, z: Complex, unknowns: Complex) -> State:
+    def _state(self, z: Complex, unknowns: Complex) -> Evaluation:
         return self.system.evaluate_blocks(self.system.base_blocks(z), unknowns)
 
-    def states(self, z: Complex) -> State:
+    def states(self, z: Complex) -> Evaluation:
         """The system solved at points z (n,) above the real axis, and not close to it.
 
         There the map itself contracts, by a half or more on a contour half way between the spectrum and whatever
@@ -211,7 +211,7 @@ class BatchLaw(EpochLaw):
         """The Cauchy transforms of law, signal and noise, (3, n), at points z (n,) away from the spectrum."""
         return self.read_off(self.states(z))
 
-    def read_off(self, state: State) -> Complex:
+    def read_off(self, state: Evaluation) -> Complex:
         """The Cauchy transforms of law, signal and noise, (3, n), from a `state`, the solutions at n points."""
         unit = self.system.unit
         signal = self.system.average(state.blocks[:1], 1)[0][:, 0, 0]

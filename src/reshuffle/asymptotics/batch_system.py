@@ -284,7 +284,7 @@ Krylov's method needs hundreds of products there."""
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class Evaluation:
     """One evaluation of the map at several points."""
 
     mean: Blocks  # the mean of G over the spectrum of Sigma, for each type (points, sizes, sizes)
@@ -303,19 +303,19 @@ class State:
         """The Cauchy transform of the law, tau(G)_00, (points,)."""
         return np.asarray(self.mean[0][:, 0, 0])
 
-    def with_conjugates(self) -> "State":
+    def with_conjugates(self) -> "Evaluation":
         """The state at these points followed by the conjugate state at their conjugates."""
         return self._mapped(lambda array: np.concatenate([array, array.conj()]))
 
     @property
-    def real(self) -> "State":
+    def real(self) -> "Evaluation":
         """The state at real points outside of the spectrum, in real numbers: derivatives then cost a third."""
         return self._mapped(lambda array: np.ascontiguousarray(array.real))
 
-    def _mapped(self, change: Callable[[Complex], Any]) -> "State":
+    def _mapped(self, change: Callable[[Complex], Any]) -> "Evaluation":
         lists = (self.mean, self.blocks, self.restricted, self.factors)
         mean, *others = ([change(block) for block in blocks] for blocks in lists)
-        return State(mean, change(self.image), *others)
+        return Evaluation(mean, change(self.image), *others)
 
 
 class BatchSystem(SymmetricBlocks, PencilSystem):
@@ -416,12 +416,12 @@ class BatchSystem(SymmetricBlocks, PencilSystem):
         blocks[0][:, 0, 0] += z
         return blocks
 
-    def evaluate(self, base: Complex, unknowns: Complex) -> State:
+    def evaluate(self, base: Complex, unknowns: Complex) -> Evaluation:
         """The map at unknowns (points, unknowns) for a base (points, k, k); real numbers stay real."""
         state = self.evaluate_blocks([base[:, where, where] for where in self.outer], unknowns)
         return state if np.iscomplexobj(unknowns) else state.real
 
-    def evaluate_blocks(self, base: Blocks, unknowns: Complex) -> State:
+    def evaluate_blocks(self, base: Blocks, unknowns: Complex) -> Evaluation:
         """The map at unknowns (points, unknowns) for a base in the types, (points, sizes, sizes)."""
         spread = self.spread_unknowns(unknowns)
         scale = self.eigenvalues[:, np.newaxis, np.newaxis]
@@ -436,7 +436,7 @@ class BatchSystem(SymmetricBlocks, PencilSystem):
             for beta, g in zip(self.coefficients, restricted, strict=True)
         ]
         image = self.pack([-weighted(self.variances, factor) for factor in factors])
-        return State(self.average(blocks, 0), image, blocks, restricted, factors)
+        return Evaluation(self.average(blocks, 0), image, blocks, restricted, factors)
 
     def average(self, blocks: Sequence[Complex], power: int) -> Blocks:
         """The mean of lambda^power G(lambda) over the spectrum of Sigma."""
@@ -498,7 +498,7 @@ class BatchSystem(SymmetricBlocks, PencilSystem):
             start += size * size
         return result
 
-    def jacobian(self, state: State) -> Complex:
+    def jacobian(self, state: Evaluation) -> Complex:
         points = len(state.image)
         maps = self.between(state.blocks, state.blocks, 2)
         total = np.zeros((points, self.unknowns**2), dtype=maps[0].dtype)
@@ -509,10 +509,10 @@ class BatchSystem(SymmetricBlocks, PencilSystem):
         # G moves by -G move G and H by -v c E[t^2 X dg X]: the signs cancel.
         return self.weigh(state.factors, state.factors, inner)[:, self.first_entries]
 
-    def tangent(self, state: State, directions: Complex) -> Complex:
+    def tangent(self, state: Evaluation, directions: Complex) -> Complex:
         return self._image_tangent(state, self._moved(state, self.spread_unknowns(directions), 2))
 
-    def _moved(self, state: State, moves: Sequence[Any], power: int) -> Blocks:
+    def _moved(self, state: Evaluation, moves: Sequence[Any], power: int) -> Blocks:
         """The mean of -lambda^power G(lambda) move G(lambda), for moves (points, directions, ...)."""
         if moves[0].shape[1] == 1 and len(self.weights) <= _FEW:
             both = [block @ move @ block for block, move in zip(state.blocks, moves, strict=True)]
@@ -523,7 +523,7 @@ class BatchSystem(SymmetricBlocks, PencilSystem):
             result.append(-(flat @ whole.transpose(0, 2, 1)).reshape(len(whole), *move.shape[1:]))
         return result
 
-    def _image_tangent(self, state: State, moved: Sequence[Any]) -> Complex:
+    def _image_tangent(self, state: Evaluation, moved: Sequence[Any]) -> Complex:
         pairs = zip(state.factors, self.restrict(moved), strict=True)
         return self.pack(
             [
@@ -532,23 +532,23 @@ class BatchSystem(SymmetricBlocks, PencilSystem):
             ]
         )
 
-    def shift_tangent(self, state: State, direction: Complex) -> Complex:
+    def shift_tangent(self, state: Evaluation, direction: Complex) -> Complex:
         moves = self._disassemble(direction, len(state.image))
         return np.asarray(self._image_tangent(state, self._moved(state, moves, 1))[:, 0])
 
-    def resolvent_tangent(self, state: State, direction: Any, unknowns: Complex) -> Complex:
+    def resolvent_tangent(self, state: Evaluation, direction: Any, unknowns: Complex) -> Complex:
         moved = self._moved(state, self.spread_unknowns(unknowns[:, np.newaxis]), 1)
         if np.any(direction):
             shifted = self._moved(state, self._disassemble(direction, len(unknowns)), 0)
             moved = [a + b for a, b in zip(moved, shifted, strict=True)]
         return _assembled([block[:, 0] for block in moved])
 
-    def noise_vectors(self, state: State) -> Complex:
+    def noise_vectors(self, state: Evaluation) -> Complex:
         """(1 - c t beta g)^-1 pi, (points, scales, sizes): Pi_b as the resolvent of b's own batch sees it."""
         weights = np.linalg.solve(self.coefficients[0], self.modifier)
         return np.asarray(state.factors[0] @ weights)
 
-    def noise_transform(self, state: State) -> Complex:
+    def noise_transform(self, state: Evaluation) -> Complex:
         """The Cauchy transform tau((z - alpha Z)^-1 M) of the noise, M = Xtilde' Xtilde / n.
 
         M is the mean of Pi_b W_b Pi_b over b, and Pi_b a combination of the states F(S). With g the restricted G
@@ -576,7 +576,7 @@ class AlphaSystem(BatchSystem):
         self.set_alpha(float(z[0].real))
         return super().base(np.full(1, self.edge + 0j), height)
 
-    def shift_tangent(self, state: State, direction: Complex) -> Complex:
+    def shift_tangent(self, state: Evaluation, direction: Complex) -> Complex:
         """The derivative of the map in alpha, (points, unknowns): H = -v E[t X], and X moves by t aspect X g X."""
         pairs = zip(state.factors, state.restricted, strict=True)
         moves = [

@@ -16,7 +16,7 @@ import scipy.special
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._progress import track
 from reshuffle.asymptotics.batch_law import BatchLaw
-from reshuffle.asymptotics.batch_system import BatchSystem, Blocks, State
+from reshuffle.asymptotics.batch_system import BatchSystem, Blocks, Evaluation
 from reshuffle.asymptotics.epoch_law import EpochLaw
 from reshuffle.free.checks import Complex, ConvergenceError
 
@@ -128,7 +128,7 @@ class TwoResolvents:
     """
 
     system: BatchSystem
-    state: State
+    state: Evaluation
     source: FloatArray
 
     def tables(self) -> tuple[Complex, Complex]:
@@ -157,7 +157,7 @@ class TwoResolvents:
                 yield row, columns[start : start + width]
 
     @cached_property
-    def _whole(self) -> State:
+    def _whole(self) -> Evaluation:
         return self.state.with_conjugates()
 
     @cached_property
@@ -286,7 +286,7 @@ class SpectralRisk:
         return Contour.circle(min(law.ends[0], float(np.abs(self.points).min())) / 2)
 
     @cached_property
-    def _state(self) -> State:
+    def _state(self) -> Evaluation:
         """The equations solved at the points, and at those around the atom."""
         assert isinstance(self.law, BatchLaw)
         circle = self._around_zero

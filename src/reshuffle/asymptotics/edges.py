@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from reshuffle._arrays import BoolArray, FloatArray
-from reshuffle.asymptotics.batch_system import AlphaSystem, BatchSystem, Blocks, State
+from reshuffle.asymptotics.batch_system import AlphaSystem, BatchSystem, Blocks, Evaluation
 from reshuffle.free import progress
 from reshuffle.free.checks import Complex, ConvergenceError
 from reshuffle.free.solver import find_folds, solve
@@ -403,14 +403,14 @@ class _Approach:
                 last = size
         return None
 
-    def _described(self, state: State, unknowns: FloatArray) -> "_Solved":
+    def _described(self, state: Evaluation, unknowns: FloatArray) -> "_Solved":
         direction = self.system.direction
         solved = solve(self.system, state, np.stack(self._tangents(state), axis=1))
         moved = self.system.resolvent_tangent(state, direction, solved[:, 0])[0].real
         trace, fall = float(state.corner[0]), float(moved[0, 0])
         return _Solved(unknowns, solved[:, -1], state.blocks[0][0], _falls(moved), trace, fall)
 
-    def _tangents(self, state: State) -> list[FloatArray]:
+    def _tangents(self, state: Evaluation) -> list[FloatArray]:
         """The derivatives of the map along z, and along alpha if the steps go there."""
         return [self.system.shift_tangent(state, self.system.direction)]
 
@@ -427,6 +427,6 @@ class _AlphaApproach(_Approach):
         assert self.at is not None
         return found.trace * self.at.trace > 0
 
-    def _tangents(self, state: State) -> list[FloatArray]:
+    def _tangents(self, state: Evaluation) -> list[FloatArray]:
         along_z = BatchSystem.shift_tangent(self.system, state, self.system.direction)
         return [along_z, *super()._tangents(state)]

@@ -26,7 +26,7 @@ _GAUSS = 1 / math.sqrt(3)
 
 
 @dataclass(frozen=True, eq=False)
-class Modes:
+class ModeNodes:
     """Nodes with what they carry, all (k,).
 
     `start` has the sums of lambda d_0, the risk of the start; `gain` those of lambda^2, what the noise of a
@@ -67,7 +67,7 @@ class Cells:
         found = np.divide(firsts, totals, out=middle.copy(), where=totals > 0)
         return np.clip(found, self.low, self.high)
 
-    def between(self, position: float) -> Modes:
+    def between(self, position: float) -> ModeNodes:
         """Two nodes per cell at its middle -+ position * width / 2, which keep sum and mean of both measures.
 
         At position 1 these are the ends of the cells, and no convex function has a smaller sum than it had.
@@ -80,17 +80,17 @@ class Cells:
         above, below = share * self.moments[:, 0], (1 - share) * self.moments[:, 0]
         nodes = np.concatenate([middle + half, (middle - half)[wide]])
         start, gain = np.concatenate([above, below[:, wide]], axis=1)
-        return Modes(nodes, start, gain)
+        return ModeNodes(nodes, start, gain)
 
-    def closest(self) -> Modes:
+    def closest(self) -> ModeNodes:
         """Two nodes per cell: a sum over it is off in the fourth order of its width."""
         return self.between(_GAUSS)
 
-    def above(self) -> Modes:
+    def above(self) -> ModeNodes:
         """The ends of the cells: sums of convex functions are too large."""
         return self.between(1.0)
 
-    def below(self, bend: float) -> Modes:
+    def below(self, bend: float) -> ModeNodes:
         """One node per cell: sums of powers of a convex parabola with its vertex at `bend` are too small.
 
         By Jensen the mean of a^k over a cell is at least a^k at the mean eigenvalue; of the two means, one per
@@ -99,7 +99,7 @@ class Cells:
         means = self.means
         nearest = np.argmin(np.abs(means - bend), axis=0)
         nodes = np.take_along_axis(means, nearest[np.newaxis], axis=0)[0]
-        return Modes(nodes, self.moments[0, 0], self.moments[1, 0])
+        return ModeNodes(nodes, self.moments[0, 0], self.moments[1, 0])
 
 
 def cells_of_values(spectrum: FloatArray, source: FloatArray, cells: int) -> Cells:
@@ -304,7 +304,7 @@ class FreshSamples:
     secular equation answer for every number of steps.
     """
 
-    modes: Modes
+    modes: ModeNodes
     batch_size: float
     step: float
     noise: float
@@ -325,7 +325,7 @@ class FreshSamples:
 
 
 def walked_risk(
-    modes: Modes, batch_size: float, steps: FloatArray, momentum: float, noise: float, wanted: FloatArray
+    modes: ModeNodes, batch_size: float, steps: FloatArray, momentum: float, noise: float, wanted: FloatArray
 ) -> FloatArray:
     """The risk after `wanted` (t,) of the `steps`, by the recursion step by step: they may change, with momentum.
 
@@ -386,7 +386,7 @@ class OnePassStability:
 
 
 @dataclass(frozen=True, eq=False)
-class FixedPoint:
+class LongRunVariance:
     """kappa as a function of the step, for eigenvalues in cells.
 
     A mode whose gradients have noise of variance lambda q / m has in the long run
@@ -406,7 +406,7 @@ class FixedPoint:
         inertia, grown = self.batch_size * (1 - self.momentum), 1 + self.momentum
         return 2 * grown * inertia / ((inertia + grown) * self.cells.largest)
 
-    def kappa(self, step: float, modes: Modes | None = None) -> float:
+    def kappa(self, step: float, modes: ModeNodes | None = None) -> float:
         """The sum of lambda E e^2 / q, by the closest grouping or another; inf at and beyond `largest_step`."""
         if step >= self.largest_step:
             return math.inf

@@ -13,9 +13,9 @@ from reshuffle._uncertainty import ErrorKind, with_error
 from reshuffle.asymptotics import fresh_samples
 from reshuffle.asymptotics.fresh_samples import (
     Cells,
-    FixedPoint,
     FreshSamples,
-    Modes,
+    LongRunVariance,
+    ModeNodes,
     OnePassStability,
     Values,
     walked_risk,
@@ -41,7 +41,7 @@ class OnePassRecipe:
         """The first `last` steps."""
         return np.full(last, self.schedule[0]) if len(self.schedule) == 1 else self.schedule[:last]
 
-    def risk(self, modes: Modes, wanted: FloatArray) -> FloatArray:
+    def risk(self, modes: ModeNodes, wanted: FloatArray) -> FloatArray:
         """The expected risk after each of the given steps (t,), for one grouping."""
         if self.constant:
             return FreshSamples(modes, self.batch_size, float(self.schedule[0]), self.noise).risk(wanted)
@@ -70,7 +70,7 @@ class OnePassRecipe:
         falls = float(cells.high[cells.low < cells.high].max()) <= self._bend
         return "bound" if self.constant or (falls and not self.momentum) else "estimate"
 
-    def mean_risk(self, modes: Modes, wanted: FloatArray) -> FloatArray:
+    def mean_risk(self, modes: ModeNodes, wanted: FloatArray) -> FloatArray:
         """The risk of the mean iterate after each of the given steps (t,): its modes decay independently."""
         if self.constant:
             started = modes.start > 0
@@ -217,7 +217,7 @@ def one_pass(
         momentum=momentum,
         noise=_arrays.nonnegative("noise", noise),
     )
-    point, last = FixedPoint(groups, recipe.batch_size, momentum), float(recipe.schedule[-1])
+    point, last = LongRunVariance(groups, recipe.batch_size, momentum), float(recipe.schedule[-1])
     finite = np.isfinite(clock)
     limit, limit_error = point.limit(last, recipe.noise)
     risk, error = np.full(clock.shape, limit), np.full(clock.shape, limit_error)
@@ -365,7 +365,7 @@ class _Models:
 
     def stability(self, size: float) -> OnePassStability:
         """Stability of the pass of one model; the largest has the smallest critical step."""
-        return FixedPoint(self._grouped(size)[0], self.batch_size, 0.0).stability(self.step)
+        return LongRunVariance(self._grouped(size)[0], self.batch_size, 0.0).stability(self.step)
 
     def risk(self, size: float, steps: FloatArray) -> FloatArray:
         """The risk after steps (t,), which need not be whole: then it is a smooth function of the size."""
