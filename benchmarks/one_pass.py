@@ -8,7 +8,7 @@ from rich.table import Table
 
 from benchmarks.harness import show, table, timed
 from reshuffle import asymptotics
-from reshuffle.asymptotics.fresh_samples import Modes, walked_risk
+from reshuffle.asymptotics.fresh_samples import ModeNodes, walked_risk
 
 SIZE = 10**6
 STEPS = 300
@@ -26,7 +26,7 @@ def a_million_eigenvalues() -> Table:
     for a, b, step in ((1.2, 0.5, 0.3), (1.5, 0.5, 0.3), (2.0, -0.5, 0.5)):
         spectrum, source = (asymptotics.PowerLaw(exponent, SIZE) for exponent in (a, b))
         values, start = spectrum.values(), source.values()
-        modes, each = Modes(values, values * start, values**2), np.full(STEPS, step)
+        modes, each = ModeNodes(values, values * start, values**2), np.full(STEPS, step)
         seconds, path = timed(partial(walked_risk, modes, BATCH_SIZE, each, 0.0, NOISE, steps))
         ask = partial(asymptotics.one_pass, spectrum, source, batch_size=BATCH_SIZE, noise=NOISE)
         walked, _ = timed(partial(ask, step=each, steps=steps), 3)

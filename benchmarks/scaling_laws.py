@@ -12,7 +12,7 @@ from benchmarks.harness import arguments, show, table
 from reshuffle import asymptotics
 from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics import PowerLaw
-from reshuffle.asymptotics.fresh_samples import Cells, FixedPoint, FreshSamples, grouped
+from reshuffle.asymptotics.fresh_samples import Cells, FreshSamples, LongRunVariance, grouped
 
 FEATURES = 8000
 """Of the data, in the models with random features."""
@@ -207,7 +207,7 @@ def critical_batches() -> Table:
 def _fewest_steps(cells: Cells, batch_size: float, target: float, noise: float) -> float:
     """The fewest steps to the target with any step size: a grid, then thirds of an interval."""
     shares = np.geomspace(1e-6, 0.999, 16)
-    critical = FixedPoint(cells, batch_size, 0.0).critical_step()
+    critical = LongRunVariance(cells, batch_size, 0.0).critical_step()
 
     def needed(share: float) -> float:
         return _steps_to(cells, batch_size, share * critical, target, noise)
@@ -226,7 +226,7 @@ def _fewest_steps(cells: Cells, batch_size: float, target: float, noise: float) 
 
 def _steps_to(cells: Cells, batch_size: float, step: float, target: float, noise: float) -> float:
     """The number of steps until the risk reaches the target, to a thousandth; inf if never."""
-    if FixedPoint(cells, batch_size, 0.0).limit(step, noise)[0] >= target:
+    if LongRunVariance(cells, batch_size, 0.0).limit(step, noise)[0] >= target:
         return math.inf
     modes = FreshSamples(cells.closest(), batch_size, step, noise)
     low, high = 0.0, 1e12
