@@ -34,6 +34,10 @@ closer than means of weights.
 """
 DESCENT = 10.0, 0.3
 """First height over the scale of z, and what is left of it from step to step."""
+NEWTON = 3, 4
+"""Newton steps at each height on the way and at the last one.
+
+Of 4,000 random laws all but 2 are solved, as with 4 at each; with 2 on the way 1,793 are not."""
 NEGLECTED = 0.1
 """Variance of what the equation's linearisation and the grid neglect, over that of the noise at a point."""
 COVERED = 2.5
@@ -130,12 +134,11 @@ def divide(
         )
     r, v = noise.ratio, noise.variance
     levels = (np.arange(QUANTILES if size else POINTS // 2) + 0.5) / (QUANTILES if size else POINTS // 2)
-    atoms = law.atoms
-    at_zero = sum(mass for place, mass in atoms if place <= 1e-9 * scale)
+    at_zero = sum(mass for place, mass in law.atoms if place <= 1e-9 * scale)
     spread = law.quantile(at_zero + (1 - at_zero) * levels)
     low, high = max(float(spread[0]), 1e-6 * scale), scale
     if size:
-        low = min(low, min(place for place, _ in atoms if place > 1e-9 * scale))
+        low = min(low, float(eigenvalues[eigenvalues > 1e-9 * scale][0]))
     x = np.concatenate([low * np.geomspace(0.3, 0.9, 3), spread, high * np.linspace(1.05, 1.5, 3)])
     if size:
         # The fluctuations at points that nearly coincide would cancel.
@@ -167,7 +170,8 @@ def divide(
     rows = np.column_stack([_rows(matrix, deviation), _rows(g, deviation)])
     left, right = np.linalg.qr(np.concatenate([solve_triangular(lower, rows[:-1], lower=True), rows[-1:]]))
     draws = WIDER * np.random.default_rng(0).standard_normal((REPLICATES // 2, len(units))) @ left[:-1]
-    fits = [_weights(right[:, :-1], right[:, -1] - draw) for draw in (0.0 * draws[0], *draws, *-draws)]
+    columns, target = np.ascontiguousarray(right[:, :-1]), right[:, -1]
+    fits = [_weights(columns, target - draw) for draw in (0.0 * draws[0], *draws, *-draws)]
     misfit = _require_fit((matrix @ fits[0] / g - 1)[np.repeat(HEIGHTS > 1, len(x))], inside, allowed)
     # Eigenvalues of Sigma that make outliers take the place of as much mass at the top of the fits.
     top = _outliers(eigenvalues, r) / v
@@ -306,13 +310,13 @@ def _fluctuations(z: Complex, factor: Complex, points: Real, weights: Real, rati
     height = np.maximum(z.imag, DESCENT[0] * (np.abs(z).max() + (1 + ratio) * points[seen].max()))
     m = 1 / (z.real + 1j * height)
     # Far up Newton's method finds the solution in the half-plane, and then follows it down.
-    while True:
-        for _ in range(4):
-            t = 1 / (inverse - m[:, None])
-            off = 1 / m + ratio * (t @ weights) - (z.real + 1j * height)
-            m = m - off / (ratio * (t**2 @ weights) - 1 / m**2)
-        if np.all(height == z.imag):
-            break
+    arrived = False
+    while not arrived:
+        arrived, place = bool(np.all(height == z.imag)), z.real + 1j * height
+        for _ in range(NEWTON[arrived]):
+            t, over = 1 / (inverse - m[:, None]), 1 / m
+            off = over + ratio * (t @ weights) - place
+            m = m - off / (ratio * (t**2 @ weights) - over**2)
         height = np.maximum(DESCENT[1] * height, z.imag)
     # Derivatives of z in m, over 1, 2 and 6.
     t = 1 / (inverse - m[:, None])

@@ -60,14 +60,14 @@ class Discrete(Law):
 
     @property
     def atoms(self) -> Pairs:
-        return tuple((float(x), float(w)) for x, w in zip(self.points, self.weights, strict=True))
+        return tuple(zip(self.points.tolist(), self.weights.tolist(), strict=True))
 
     def _cauchy(self, z: Complex) -> Complex:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray((1 / (z[..., None] - self.points)) @ self.weights)
 
     def _cauchy_derivative(self, z: Complex) -> Complex:
-        return np.asarray(-((z[..., None] - self.points) ** -2.0) @ self.weights)
+        return np.asarray(-((1 / (z[..., None] - self.points)) ** 2) @ self.weights)
 
     def _density(self, t: Real) -> Real:
         return np.zeros(t.shape)
