@@ -11,6 +11,7 @@ import reshuffle as rs
 from reshuffle._linalg import power_and_sum
 from reshuffle.problem import sources
 from reshuffle.validation.contour import around
+from reshuffle.validation.leave_one_out import by_mean_step
 from tests.looped import for_all, pairwise
 from tests.oracles.every_order import epochs_of_shuffled_samples, in_order
 from tests.problems import close
@@ -153,12 +154,15 @@ def test_large_problems_take_the_mean_step_within_its_error(momentum, nesterov):
     data = problem(240, 4, outputs=2, seed=3)
     recipe = {"momentum": momentum, "nesterov": nesterov, "step": 0.02 * (1 - momentum)}
     run = rs.descend(data, rs.SampleReshuffling(batch_size=20), **recipe)
-    own = run.leave_one_out([1, 2, 5, 40])
+    epochs = np.array([1.0, 2, 5, 40])
+    own = run.leave_one_out(epochs)
     with pytest.MonkeyPatch.context() as patch:
         for constant in ("_QUICK", "_SLOW"):
             patch.setattr(f"reshuffle.validation.mean_step.{constant}", 0.0)
-        found, some = run.leave_one_out([1, 2, 5, 40]), run.leave_one_out([1, 2, 5, 40], rows=range(200))
+        found, some = by_mean_step(run, epochs, hurried=True), run.leave_one_out(epochs, rows=range(200))
+        asked = run.leave_one_out(epochs)
     assert (own.method, some.method, found.method) == ("cavity", "cavity", "mean step")
+    assert (asked.error <= 0.1 * asked.standard_error).all()
     assert (np.abs(found.mean_square - own.mean_square) <= found.error + own.error).all()
     assert (0.01 * found.standard_error <= found.error).all()
 

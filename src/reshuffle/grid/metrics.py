@@ -26,7 +26,7 @@ from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run import Run, critical_step, descend
 from reshuffle.run.critical_steps import Rate
 from reshuffle.schemes import FullBatch
-from reshuffle.schemes.base import Shuffle, Unit
+from reshuffle.schemes.base import Shuffle
 from reshuffle.simulation import simulate, single_run
 from reshuffle.validation import single_runs
 from reshuffle.validation.leave_one_out import LeaveOneOut, by_mean_step
@@ -305,9 +305,8 @@ def _joined(
 
 
 def _mean_leave_one_out(run: Run, epochs: FloatArray) -> LeaveOneOut:
-    # Many fixed batches may take minutes to leave rows out one by one.
-    found = by_mean_step(run, epochs) if run.scheme.unit is Unit.BATCH else None
-    return found or run.leave_one_out(epochs)
+    # The other formulas may take seconds of every recipe, or minutes of many fixed batches.
+    return by_mean_step(run, epochs, hurried=True) or run.leave_one_out(epochs)
 
 
 def _leave_one_out(run: Run, epochs: FloatArray) -> Any:

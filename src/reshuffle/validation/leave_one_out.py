@@ -172,13 +172,16 @@ def leave_one_out(
     return replace(result, mean_square=mean, error=error, error_kind=kind)
 
 
-def by_mean_step(run: "Run", epochs: FloatArray) -> LeaveOneOut | None:
-    """Leave-one-out of the mean step of a run, with its error; None where another formula is quick or better."""
+def by_mean_step(run: "Run", epochs: FloatArray, *, hurried: bool = False) -> LeaveOneOut | None:
+    """Leave-one-out of the mean step of a run, with its error; None where another formula is quick or better.
+
+    A `hurried` question takes it also where it knows less than is asked, and the other formula takes seconds.
+    """
     mean = MeanStep.of(run)
     found = None if mean is None else RowsLeftOut(mean.run).by_first_formula(mean.times * epochs)
     if mean is None or found is None:
         return None
-    error = mean.error(epochs, found.mean_square, found.standard_error)
+    error = mean.error(epochs, found.mean_square, found.standard_error, hurried)
     if error is None:
         return None
     return replace(found, epochs=epochs, error=error, error_kind="estimate", method="mean step", _run=run)

@@ -65,18 +65,18 @@ class MeanStep:
         return cls(run)
 
     def error(
-        self, epochs: FloatArray, mean_square: FloatArray, standard_error: FloatArray
+        self, epochs: FloatArray, mean_square: FloatArray, standard_error: FloatArray, hurried: bool
     ) -> FloatArray | None:
         """The error of left-out mean squares, of their shape; None where a formula of the run knows more.
 
-        It may be a tenth of the standard error; all of it where the formula takes seconds, unless a smaller `rtol`
-        than the default asks for it. That of many fixed batches knows little more at any step, and where it fails
-        folds are refitted, which know less.
+        It may be a tenth of the standard error; all of it where the question is `hurried`, as in a sweep, and the
+        formula takes seconds. That of many fixed batches knows little more at any step, and where it fails folds
+        are refitted, which know less.
         """
         effect = _order_effect(self._of, self._partition, epochs, mean_square)
         error = _MARGIN * effect + _FLOOR * standard_error
         size = self._of.problem.n * self._of.problem.rank**2
-        allowed = standard_error * (1.0 if size > _SLOW else LEFT_OUT)
+        allowed = standard_error * (1.0 if hurried and size > _SLOW else LEFT_OUT)
         off = (error - allowed).reshape(np.size(epochs), -1).mean(axis=1)
         is_known = np.isfinite(off).all() if self._partition is not None else (off <= 0).all()
         return error if is_known else None
