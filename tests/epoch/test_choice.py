@@ -190,15 +190,3 @@ def test_the_modifier_of_sampled_orders():
     assert np.linalg.norm(run.epoch.modifier(2) - exact.epoch.modifier(2)) < 0.02
     close(run.epoch.matrix, run.epoch.matrix.T)
     close(run.epoch.modified_features.T @ problem.X / 12, run.epoch.Z, 1e-10)
-
-
-def test_dropped_rows_leave_fewer_rows_than_columns_of_very_different_sizes():
-    X = np.random.default_rng(0).standard_normal((3, 3)) * [1.0, 1e-4, 1e-8]
-    scheme = rs.RandomReshuffling(batch_size=2, drop_last=True)
-    drawn, exact = (
-        rs.descend(rs.LeastSquares(X, [1.0, 2.0, 3.0]), scheme, step=0.5, method=method).iterate(
-            [1, 30, np.inf]
-        )
-        for method in ("sampling", "exact")
-    )
-    np.testing.assert_allclose(drawn, exact, rtol=1e-9)

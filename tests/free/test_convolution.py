@@ -183,15 +183,6 @@ def of_sum(*laws):
     return free.spectrum(sum(free.variables(*laws)))
 
 
-def test_semicircles_add_their_variances_however_they_are_composed():
-    once = of_sum(free.Semicircle(1.0), free.Semicircle(2.0))
-    twice = of_sum(once, once)
-    t = np.linspace(-4.8, 4.8, 41)
-    np.testing.assert_allclose(twice.density(t), free.Semicircle(6.0).density(t), atol=1e-12)
-    z = np.array([1 + 0.1j, 5.0, -3 - 2j])
-    np.testing.assert_allclose(twice.cauchy(z), free.Semicircle(6.0).cauchy(z), atol=1e-12)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "laws",

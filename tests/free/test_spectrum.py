@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from benchmarks.free_survey import expression
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -78,29 +77,6 @@ def test_atoms_of_combined_laws(laws, make, atoms):
     assert s.measure.mass == pytest.approx(1, abs=1e-7)
 
 
-@for_all("number", [9, 11, 14, 20, 24, 30])
-def test_a_law_of_many_points_comes_back(number):
-    (x,) = free.variables(free.Discrete(np.arange(number)))
-    s = free.spectrum(x)
-    assert s.support == ()
-    np.testing.assert_allclose(s.atoms, [(k, 1 / number) for k in range(number)], atol=1e-10)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [10, 20])
-def test_many_points_and_a_semicircle_end_where_subordination_turns(number):
-    """The ends of x + y are the critical values of w + G(w), G the transform of the points (Biane, 1997)."""
-    x, y = free.variables(free.Discrete(np.arange(number)), free.Semicircle(0.01))
-    # 1 + 0.01 G' = 0 beside every point, since the others are far away: Newton's method finds all.
-    points = np.arange(number)
-    turns = np.concatenate([points - 0.1 / number**0.5, points + 0.1 / number**0.5])
-    for _ in range(20):
-        away = turns[:, None] - points
-        turns = turns - (1 - 0.01 * (away**-2.0).mean(axis=1)) / (0.02 * (away**-3.0).mean(axis=1))
-    ends = np.sort(turns + 0.01 * (1 / (turns[:, None] - points)).mean(axis=1))
-    np.testing.assert_allclose(np.ravel(free.spectrum(x + y).support), ends, atol=1e-7)
-
-
 def test_several_intervals():
     x, y = free.variables(free.Semicircle(), free.Discrete([-5.0, 0.0, 5.0], [0.3, 0.3, 0.4]))
     s = free.spectrum(x + y)
@@ -172,14 +148,6 @@ def test_laws_agree_with_sampled_matrices(make):
     assert (comparison.heights * np.diff(comparison.edges)).sum() == pytest.approx(1)
 
 
-@for_all("ratio", [0.5, 0.7, 1.2])
-def test_the_density_at_an_end_of_the_support_is_zero(ratio):
-    """Two solutions meet there, and one that is only nearly found would count as none."""
-    s = oracles.two_batches(ratio, 0.2)
-    ends = np.array(s.support).ravel()
-    assert (s.density(ends) < 1e-4).all()
-
-
 def test_constants_are_points():
     (x,) = free.variables(free.Semicircle())
     s = free.spectrum(0 * x + 0.25)
@@ -241,14 +209,3 @@ def test_pencils_samples_and_moments_agree(expression):
     values = s.cauchy(points)
     for k, moment in enumerate(s.moments(4), start=1):
         assert abs((values * points ** (k + 1)).real.mean() - moment) <= 1e-9 * scale**k
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [3, 5, 7, 8])
-def test_support_atoms_and_mass_of_a_random_expression(seed):
-    s = free.spectrum(expression(np.random.default_rng(seed)))
-    assert s.measure.mass == pytest.approx(1, abs=1e-7)
-    scale = max([abs(end) for pair in s.support for end in pair] + [abs(place) for place, _ in s.atoms])
-    exact = s.moments(4) / scale ** np.arange(1, 5)
-    found = [s.expectation(lambda t, k=k: (t / scale) ** k) for k in range(1, 5)]
-    np.testing.assert_allclose(found, exact, atol=1e-7)

@@ -1,11 +1,11 @@
-"""Responses of several columns are the stack of those of one; rows with weights, against torch."""
+"""Responses of several columns are the stack of those of one; rows with weights, against training by hand."""
 
 import numpy as np
 import pytest
-import torch
 
 import reshuffle as rs
 from tests.looped import for_all
+from tests.training import cut, train
 
 OUTPUTS = 3
 SAMPLES = rs.SampleReshuffling(batch_size=4)
@@ -235,28 +235,14 @@ def weighted_rows(n=12, p=3, outputs=None, seed=0):
     return X, y, weights
 
 
-def trained(X, y, weights, batch_size, epochs, **optimizer):
-    """What torch ends in, in a fixed order, with the loss (w * (x b - y)^2).mean() / 2."""
-    features, responses, w = (torch.tensor(part, dtype=torch.float64) for part in (X, y, weights))
-    b = torch.zeros(X.shape[1], dtype=torch.float64, requires_grad=True)
-    descent = torch.optim.SGD([b], **optimizer)
-    for _ in range(epochs):
-        for first in range(0, len(X), batch_size):
-            part = slice(first, first + batch_size)
-            descent.zero_grad()
-            loss = (w[part] * (features[part] @ b - responses[part]) ** 2).mean() / 2
-            loss.backward()
-            descent.step()
-    return b.detach().numpy()
-
-
 @for_all("batch_size", [4, 5])
 @for_all("momentum", [0.0, 0.5])
-def test_torch_in_a_fixed_order(batch_size, momentum):
+def test_training_in_a_fixed_order(batch_size, momentum):
     X, y, weights = weighted_rows()
     problem = rs.LeastSquares(X, y, sample_weight=weights)
     run = rs.descend(problem, rs.Cyclic(batch_size=batch_size), step=0.05, momentum=momentum, penalty=0.01)
-    end = trained(X, y, weights, batch_size, 4, lr=0.05, momentum=momentum, weight_decay=0.01)
+    batches = 4 * cut(range(12), batch_size)
+    end = train(X, y, batches, rate=0.05, momentum=momentum, decay=0.01, weights=weights)
     np.testing.assert_allclose(run.iterate(4), end, rtol=0, atol=1e-12)
     loss = (weights * (y - X @ end) ** 2).sum() / (2 * len(y))
     np.testing.assert_allclose(run.training_loss(4), loss, rtol=1e-12)
@@ -295,7 +281,10 @@ def test_weights_of_many_outputs_and_of_one():
     assert (problem.output(1).sample_weight == weights).all()
     run = rs.descend(problem, rs.Cyclic(batch_size=4), step=0.05)
     np.testing.assert_allclose(
-        run.iterate(3)[:, 1], trained(X, y[:, 1], weights, 4, 3, lr=0.05), rtol=0, atol=1e-12
+        run.iterate(3)[:, 1],
+        train(X, y[:, 1], 3 * cut(range(12), 4), rate=0.05, weights=weights),
+        rtol=0,
+        atol=1e-12,
     )
     plain, of_one = (rs.LeastSquares(X, y, **given) for given in ({}, {"sample_weight": np.ones(12)}))
     assert (plain.X == of_one.X).all()

@@ -157,24 +157,3 @@ def test_what_grows_is_infinite(average):
     assert np.isinf(run.iterate([2000, math.inf])).all()
     assert np.isinf(run.training_loss([2000, math.inf])).all()
     assert not run.limit().converges
-
-
-@for_all("average", AVERAGES)
-def test_at_step_zero_nothing_moves(average):
-    start = np.array([1.0, -2.0, 3.0])
-    run = rs.descend(
-        PROBLEM, rs.RandomReshuffling(batches=3), 0.0, average=average, start=start, momentum=0.5
-    )
-    np.testing.assert_allclose(run.iterate([3, 50, math.inf]), np.tile(start, (3, 1)), rtol=1e-13)
-    assert (run.expected_risk([3, 1000, math.inf]).spread == 0).all()
-
-
-@for_all("average", AVERAGES)
-def test_the_mean_square_may_grow_where_the_mean_does_not(average):
-    angle = math.radians(50)
-    two = rs.LeastSquares([[1, 0], [math.cos(angle), math.sin(angle)]], [0, 0], beta_star=[1, 1], noise=0.1)
-    run = rs.descend(two, rs.RandomReshuffling(batches=2), 2.5, average=average)
-    assert run.risk(100).total < 1
-    expected = run.expected_risk([100, math.inf])
-    assert expected.total[0] > 1e10
-    assert np.isinf(expected.total[1])

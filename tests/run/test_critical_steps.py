@@ -348,20 +348,6 @@ def test_many_fixed_batches_of_rank_one_do_the_same_in_every_order():
     assert rs.critical_step(column(squares), rs.RandomReshuffling(batches=30), mean_square=True) == found
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-def test_a_searched_step_of_few_rows_covers(monkeypatch, seed):
-    """Two rows dominate: slow modes, which are known well, hide a fast one that is not."""
-    n, p, m = 11, 3, 2
-    X = np.random.default_rng(seed).standard_normal((n, p)) * np.r_[[3.0] * 2, [0.2] * (n - 2)][:, np.newaxis]
-    problem, scheme = rs.LeastSquares(X, np.zeros(n)), rs.SampleReshuffling(batch_size=m)
-    exact = rs.critical_step(problem, scheme, mean_square=False)
-    assert exact.error_kind == "exact"
-    monkeypatch.setattr(critical_polynomials, "exact_step", lambda *rest: None)
-    found = rs.critical_step(problem, scheme, mean_square=False)
-    assert abs(found - exact) <= found.error
-
-
 RNG = np.random.default_rng(3)
 
 

@@ -174,19 +174,6 @@ def test_slow_modes_do_not_hide_the_spread_of_fast_ones(small):
     assert exact(found * (1 - 1e-3)) < 1 < exact(found * (1 + 1e-3))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(8))
-def test_the_limit_is_infinite_exactly_where_the_mean_square_diverges(seed):
-    """With momentum, where solvers scale down what comes near to the largest numbers there are."""
-    X = np.random.default_rng(seed).standard_normal((6, 3))
-    problem = rs.LeastSquares(X, np.zeros(6), beta_star=np.ones(3), noise=0.3)
-    largest = max(np.linalg.norm(batch, 2) ** 2 / 2 for batch in np.split(X, 3))
-    for times in (1.5, 2.3, 2.5):
-        run = rs.descend(problem, rs.RandomReshuffling(batches=3), step=times / largest, momentum=0.5)
-        finite = np.isfinite(run.expected_risk(math.inf).total)
-        assert finite == run.mean_square_stability().converges
-
-
 X = np.array(
     [
         [0.49926395, -0.4284545],

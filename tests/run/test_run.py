@@ -101,19 +101,6 @@ def test_ten_thousand_epochs_at_once_equal_one_at_a_time():
             assert getattr(together, part)[epoch] == pytest.approx(float(getattr(alone, part)), rel=1e-13)
 
 
-def test_amplitudes_beyond_the_range_of_squares_are_harmless_where_nothing_has_happened_yet():
-    problem = rs.gaussian(30, 5, noise=3.0, seed=0)
-    run = rs.descend(problem, rs.RandomReshuffling(batches=3), 1e10)
-    np.testing.assert_array_equal(run.risk([0, 20]).total, [run.risk(0).total, np.inf])
-    assert run.risk(0).total == pytest.approx(1.0)
-    assert run.best_epoch().epoch == 0
-    far = rs.LeastSquares(np.eye(2), [1e95, 0], beta_star=[1e95, 0], noise=1.0)
-    expected = rs.descend(
-        rs.LeastSquares(np.eye(2), [0, 0], beta_star=[0, 0], noise=1.0), rs.FullBatch(), 0.5
-    )
-    assert rs.descend(far, rs.FullBatch(), 0.5).risk(np.inf).total == expected.risk(np.inf).total
-
-
 def test_answers_carry_the_shape_of_the_question():
     run = case(8, 5, 2).run("reshuffling")
     grid = np.array([[0, 1, 2], [3, 10, math.inf]])
@@ -187,19 +174,6 @@ def test_next_to_the_optimum_no_digits_are_lost():
     slowest = run.stability().rate ** 2
     assert excess[0] < 1e-9
     assert excess[1] / excess[0] == pytest.approx(slowest**10, rel=0.1)
-
-
-def test_of_a_run_against_simulated_ones():
-    """With least squares for the truth and X'X / (2n) for Sigma, the risk of a trained run is its excess loss."""
-    scheme, when = rs.SampleReshuffling(batch_size=5), [1, 8]
-    best = np.linalg.lstsq(TALL.X, TALL.y, rcond=None)[0]
-    declared = rs.LeastSquares(TALL.X, TALL.y, best, TALL.X.T @ TALL.X / (2 * TALL.n), noise=0.0)
-    simulated = rs.simulate(declared, scheme, 0.4, epochs=when, runs=4000, seed=5).expected_risk
-    # Spreads to one per cent.
-    run = rs.descend(TALL, scheme, 0.4, rtol=1e-3)
-    found = run.excess_training_loss(when, of_run=True)
-    assert (np.abs(found - simulated.mean) < 4 * simulated.standard_error).all()
-    assert (found > run.excess_training_loss(when) + 5 * simulated.standard_error).all()
 
 
 def test_what_diverges_is_infinite():

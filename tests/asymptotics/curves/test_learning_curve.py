@@ -121,17 +121,6 @@ def test_with_any_sigma_and_source_finite_curves_approach_the_limit_like_one_ove
     assert -1.5 < math.log(errors[1] / errors[0]) / math.log(4) < -0.6
 
 
-def test_the_frozen_risk_of_a_covariance_is_what_the_rows_cannot_see():
-    eigenvalues, n, p = np.array([0.25, 4.0]), 300, 600
-    curve = learning_curve(2.0, 0.1, 3, covariance=eigenvalues)
-    shares = []
-    for seed in range(4):
-        X = rs.gaussian(n, p, covariance=np.repeat(eigenvalues, p // 2), seed=seed).X
-        null = np.eye(p) - np.linalg.pinv(X) @ X
-        shares.append(np.trace(null * np.repeat(eigenvalues, p // 2)) / p)
-    assert curve.frozen == pytest.approx(np.mean(shares), rel=0.01)
-
-
 @for_all("aspect, batches", [(0.25, 2), (1.5, 2), (0.9, 1), (2.0, 3)])
 def test_the_best_epoch_is_the_best_of_all(aspect, batches):
     curve = learning_curve(aspect, 0.2, batches, noise=0.8)
@@ -292,14 +281,6 @@ def test_the_critical_alpha_is_where_the_end_of_the_spectrum_is_two(aspect):
     assert BatchLaw(aspect, alpha, 3, row_scales=LAW).ends[1] == pytest.approx(2.0, abs=1e-9)
     # Below that of rows that have the same mean square.
     assert alpha < asymptotics.critical_alpha(aspect, 3, covariance=float(SHARES @ SCALES**2))
-
-
-def test_rows_of_one_scale_are_those_of_a_larger_covariance():
-    epochs = [1, 10, 100, math.inf]
-    scaled = learning_curve(0.5, 0.1, 3, row_scales=2.0).risk(epochs)
-    larger = learning_curve(0.5, 0.1, 3, covariance=4.0).risk(epochs)
-    assert scaled.variance == pytest.approx(larger.variance / 4, rel=1e-10)
-    assert scaled.bias == pytest.approx(larger.bias / 4, rel=1e-10)
 
 
 def test_the_minimum_norm_solution_weighs_rows_by_their_inverse_squares():

@@ -55,23 +55,6 @@ def test_a_soft_edge_beside_a_hard_one_is_found():
     assert system.measure.mass == pytest.approx(1.0, abs=1e-9)
 
 
-def test_four_batches_at_aspect_almost_one_converge():
-    curve = learning_curve(0.999, 0.050025, 4, noise=1.0)
-    assert curve.converges
-    # gamma/(1 - gamma) + (B - 1)/(4 B^2) gamma^2 alpha^2, up to alpha^3.
-    assert curve.limit().total == pytest.approx(999.0, rel=1e-5)
-
-
-def test_the_best_epoch_of_three_scales():
-    curve = learning_curve(0.5, 0.0034, 2, noise=0.5, covariance=[0.01, 1.0, 100.0])
-    best = curve.best_epoch()
-    around = best.epoch + np.array([-1.0, 0.0, 1.0])
-    risks = curve.risk(around).total
-    assert risks[1] == min(risks) == pytest.approx(best.risk)
-    assert best.error == 0
-    assert best.risk < curve.risk([best.epoch // 2, 2 * best.epoch]).total.min()
-
-
 def test_a_diverging_variance_is_infinite_and_not_a_warning():
     curve = learning_curve(30, 0.3, 2, noise=0.5, covariance=[1.0, 2.0])
     risk = curve.risk([0, 1, 3, 1000])
@@ -118,17 +101,6 @@ def test_many_batches_need_little_memory():
         assert tracemalloc.get_traced_memory()[1] < 2e8
     finally:
         tracemalloc.stop()
-
-
-@pytest.mark.slow
-def test_a_tiny_step_with_twenty_eigenvalues_has_its_support():
-    """From the list of questions that took over a minute: in units of alpha it is that of full batch."""
-    sigma = np.linspace(0.1, 3.0, 20)
-    tiny = batch_spectrum(3.0, 1e-12, 2, sigma)
-    one = BatchLaw(3.0, 1e-6, 1, sigma)
-    assert len(tiny.support) == 1
-    assert np.array(tiny.support[0]) / 1e-12 == pytest.approx(np.array(one.ends) / 1e-6, rel=1e-8)
-    assert tiny.measure.mass == pytest.approx(1, abs=1e-9)
 
 
 @pytest.mark.slow

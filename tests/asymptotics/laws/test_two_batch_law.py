@@ -16,16 +16,6 @@ aspects = st.floats(-1.5, 1.5).map(lambda x: 10**x)
 convergent = st.floats(0.01, 1.0)
 
 
-@for_all(
-    "aspect, alpha, low, high",
-    [(0.25, 0.4, 0.09987126, 0.72195051), (1.5, 0.2, 0.01079049, 0.82682557), (1.5, 0.5, None, 1.68431642)],
-)
-def test_the_ends_of_the_support_are_the_known_ones(aspect, alpha, low, high):
-    ((found_low, found_high),) = TwoBatchLaw(aspect, alpha).support
-    assert low is None or found_low == pytest.approx(low, abs=5e-9)
-    assert found_high == pytest.approx(high, abs=5e-9)
-
-
 @for_all("aspect, alpha", CASES)
 def test_it_agrees_with_the_engine_and_with_freeness(aspect, alpha):
     law, (p, m, _) = TwoBatchLaw(aspect, alpha), expression(aspect, alpha, 2)
@@ -79,14 +69,6 @@ def _precise_density(aspect, alpha, place, start):
 
     s = mpmath.findroot(lambda t: z(t) - mpmath.mpf(place), mpmath.mpc(-start) / c)
     return float(abs(mpmath.im(s * (c * s - 2) * (c * s - 1) * (c * s + 2) / cubic(s))) / mpmath.pi)
-
-
-@for_all("aspect, mass", [(0.5, 0.0), (1.0, 0.0), (1.5, 1 / 3), (4.0, 0.75)])
-def test_frozen_modes_are_an_atom_at_zero(aspect, mass):
-    law = TwoBatchLaw(aspect, 0.2)
-    assert dict(law.atoms).get(0.0, 0.0) == pytest.approx(mass, abs=1e-15)
-    assert (1e-12j * law.cauchy(1e-12j)).real == pytest.approx(mass, abs=1e-5)
-    assert law.cdf(law.support[-1][1]) == pytest.approx(1, abs=1e-12)
 
 
 @pytest.mark.slow

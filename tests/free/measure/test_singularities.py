@@ -103,17 +103,6 @@ def test_neighbours_do_not_hide_a_singularity_or_an_atom(make, places):
     assert np.isnan(answer.value).all()
 
 
-@pytest.mark.slow
-def test_a_singularity_of_power_three_quarters_away_from_zero():
-    p, q = halves()
-    s = free.spectrum(p * q * p + q)
-    np.testing.assert_allclose(s.support, [(0.0, 0.2), (1.0, 2.0)], atol=1e-12)
-    # With t arcsine, the larger eigenvalue of the corner is this; it starts like 1 + t^2.
-    t = np.array([0.01, 0.1, 0.5, 0.9])
-    larger = (1 + t + np.sqrt(1 - 2 * t + 5 * t * t)) / 2
-    np.testing.assert_allclose(s.cdf(larger), 0.5 + free.Arcsine(0.0, 1.0).cdf(t) / 2, atol=1e-8)
-
-
 @pytest.mark.parametrize("shift", [0.0, 1.0])
 def test_error_estimates_are_honest_and_sharp_near_a_strong_singularity(shift):
     x, w = free.variables(free.Semicircle(), free.MarchenkoPastur(1.0))
