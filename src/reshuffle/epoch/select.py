@@ -557,8 +557,7 @@ def methods(walk: Walk, recipe: Recipe) -> list[str]:
     scheme, n = walk.scheme, walk.n
     followed = scheme.shuffle is Shuffle.ONCE and not scheme.samples_orders(n)
     draws = scheme.shuffle is Shuffle.EVERY_EPOCH or scheme.samples_orders(n)
-    alike = are_alike(scheme.sizes(n) / scheme.step_divisors(n))
-    cavity = cuts_orders(scheme) and recipe.is_even and alike
+    cavity = cuts_orders(scheme) and recipe.is_even and are_alike(scheme.sizes(n) / scheme.step_divisors(n))
     return ["exact"] * (walk.exists or followed) + ["cavity"] * cavity + ["sampling"] * draws
 
 
