@@ -51,7 +51,7 @@ class MeanStep:
 
     @classmethod
     def of(cls, run: "Run") -> "MeanStep | None":
-        """That of a run whose formula takes long, or knows little; None of all others."""
+        """The mean step of a run whose formula takes long, or knows little; None of all others."""
         problem, scheme, recipe, n = run.problem, run.scheme, run.recipe, run.problem.n
         is_plain = recipe.is_constant and not (recipe.average or recipe.unpenalized)
         is_coarse = not run.accuracy.must_be_exact and run.accuracy.rtol >= MEANS
