@@ -192,23 +192,22 @@ def centring(splits: int = 1500) -> None:
 
 
 def trained_without(X: np.ndarray, y: np.ndarray, recipe: PlannedRecipe, runs: int) -> np.ndarray:
-    """Left-out mean squares (runs,) of trained runs on X and y less their means: one run per row left out."""
+    """Left-out mean squares (runs,) of trained runs on X and y (n, t) less their means: a run per row left out."""
     (n, p), rng, found = X.shape, np.random.default_rng(0), []
     others = np.array([np.delete(np.arange(n), row) for row in range(n)])
-    means, answers = (X.sum(axis=0) - X) / (n - 1), (y.sum() - y) / (n - 1)
+    means, answers = ((part.sum(axis=0) - part)[:, np.newaxis] / (n - 1) for part in (X, y))
     for _ in track(range(runs), runs, recipe.words()):
-        learned, velocity = np.zeros((n, p)), np.zeros((n, p))
+        learned, velocity = np.zeros((2, n, p, y.shape[1]))
         for _ in range(recipe.epochs):
             order = rng.permuted(others, axis=1)
             for first in range(0, n - 1, recipe.batch_size):
                 batch = order[:, first : first + recipe.batch_size]
-                rows, ahead = X[batch], answers - (means * learned).sum(axis=1)
-                off = (rows @ learned[..., np.newaxis])[..., 0] + ahead[:, np.newaxis] - y[batch]
-                gradient = (off[:, np.newaxis] @ rows)[:, 0] - off.sum(axis=1, keepdims=True) * means
-                velocity = recipe.momentum * velocity + gradient / batch.shape[1]
+                rows = X[batch] - means
+                off = rows @ learned + answers - y[batch]
+                velocity = recipe.momentum * velocity + rows.mT @ off / batch.shape[1]
                 learned -= recipe.step * velocity
-        predicted = answers + ((X - means) * learned).sum(axis=1)
-        found.append(np.square(y - predicted).mean())
+        predicted = answers + (X[:, np.newaxis] - means) @ learned
+        found.append(np.square(y - predicted[:, 0]).mean())
     return np.array(found)
 
 
@@ -216,13 +215,14 @@ def choices(names: list[str], runs: int, momentum: float) -> None:
     """Print the table of a plan beside trained runs."""
     for name in names or ("diabetes", "breast cancer", "wine"):
         X, y = getattr(datasets, f"load_{name.replace(' ', '_')}")(return_X_y=True)
-        plan = rs.plan(X, y.astype(float), momenta=[momentum])
+        y = y.reshape(len(y), -1).astype(np.float64)
+        plan = rs.plan(X, y, momenta=[momentum])
         print(f"{name}, momentum {momentum:g}, {runs} runs without each of {len(X)} rows")
         print(
             f"{'choice':>17} {'test error':>11} {'its error':>10} {'trained':>11} {'s.e.':>7} {'off by':>8}"
         )
         for label, recipe in plan.choices:
-            found = trained_without(standardized(X), y.astype(float), recipe, runs)
+            found = trained_without(standardized(X), y, recipe, runs)
             mean, error = found.mean(), found.std(ddof=1) / math.sqrt(runs)
             print(
                 f"{label:>17} {recipe.test_error:>11.6g} {recipe.error / recipe.test_error:>10.2%} {mean:>11.6g} "
