@@ -142,6 +142,30 @@ def test_every_choice_is_what_trained_runs_do(momentum):
         assert choice.test_error == pytest.approx(runs.mean(), abs=allowed)
 
 
+def test_refined_recipes_of_wide_rows_leave_the_means_too():
+    """Whoever knows the means of all rows knows the row that is left out: that is not what a new row is like."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((24, 60))
+    y = X[:, 0] + rng.standard_normal(24)
+    plan = rs.plan(X, y, batch_sizes=[12], steps=[0.5], epochs=40)
+    best, (Z, t) = plan.best, (plan.problem.X, plan.problem.y)
+    assert best.method == "cavity"
+    found = np.empty((6, 24))
+    for run, row in np.ndindex(found.shape):
+        order = np.random.default_rng(run)
+        rest = np.arange(24) != row
+        rows, answers = Z - Z[rest].mean(axis=0), t - t[rest].mean()
+        beta = np.zeros(60)
+        for _ in range(best.epochs):
+            for batch in np.split(order.permutation(24), 2):
+                seen = batch[batch != row]
+                beta += best.step / 12 * (answers[seen] - rows[seen] @ beta) @ rows[seen]
+        found[run, row] = (answers[row] - rows[row] @ beta) ** 2
+    squares = found.mean(axis=1)
+    assert best.test_error == pytest.approx(squares.mean(), abs=best.error + 4 * squares.std() / np.sqrt(5))
+    assert best.error < 0.01 * best.test_error
+
+
 def test_more_rows_than_tell_the_quotient_with_momentum():
     """Early in training momentum is far from the mean step, by a factor that differs from row to row."""
     data = rs.gaussian(300, 6, noise=0.3, seed=5)
@@ -192,6 +216,48 @@ def test_a_target_that_is_fitted_exactly_has_a_test_error():
     found = plan.to_dict()
     assert (found["test_error"], found["naive_test_error"]) == (plan.test_error, plan.best.test_error)
     assert found["interval"] == list(plan.interval)
+
+
+@for_all(
+    "noise, momentum, verify",
+    [
+        (noise, momentum, verify)
+        for noise in (0.0, 1e-8, 1e-5, 1e-3, 0.1)
+        for momentum in (0.0, 0.9)
+        for verify in (True, False)
+    ],
+)
+def test_the_interval_holds_where_a_column_determines_y(noise, momentum, verify):
+    """What nothing was computed to is no test error: of 1e-28 of the variance of y none was found in training."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((1060, 8))
+    y = 2 + 3 * X[:, 0] + X[:, 1] + noise * rng.standard_normal(1060)
+    for sizes in ([4], [16], [60], [4, 16, 60]):
+        plan = rs.plan(
+            X[:60], y[:60], epochs=200, momenta=[momentum], batch_sizes=sizes, steps=[0.1, 0.5], verify=verify
+        )
+        single = np.mean([plan.check_on(X[60:], y[60:], seed=seed).single_run for seed in range(3)])
+        low, high = plan.interval
+        assert low <= plan.test_error <= high
+        assert low / 1.2 <= single <= 1.2 * high
+
+
+def test_choices_are_not_listed_with_less_than_their_errors():
+    """What the cavity equation does not know is what the mean step has for it; at worst recipes are worse."""
+    rng = np.random.default_rng(0)
+    group = rng.choice(12, size=90, p=np.arange(12, 0, -1) / 78)
+    X = np.hstack([rng.standard_normal((90, 6)) * np.geomspace(1, 0.1, 6), np.eye(12)[group]])
+    plan = rs.plan(X, X[:, 0] + 3 * X[:, 4], epochs=1000, batch_sizes=[4, 16, 90])
+    unknown = [one for one in (plan.best, *plan.runners_up) if one.error >= one.test_error]
+    assert unknown
+    assert all(one.known_up_to == one.error for one in unknown)
+    assert plan.best.known_up_to <= 1.001 * max(
+        plan.search.rounding, min(one.known_up_to for one in plan.runners_up)
+    )
+    for one in (plan.best, *plan.runners_up):
+        assert one.error >= plan.search.rounding
+        assert one.is_verified or one.method == "mean step"
+    assert "at most" in repr(plan)
 
 
 rng = np.random.default_rng(3)

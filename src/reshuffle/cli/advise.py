@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -31,7 +31,7 @@ _WORTH_IT = 0.01
 """Shares of the test error for which one might leave training alone."""
 _SEEN = 0.05
 """Rows that are expected to be taken for another class, from which on they are told."""
-_RECIPE = ("batch_size", "learning_rate", "momentum", "weight_decay", "epochs", "test_error")
+_RECIPE = ("batch_size", "learning_rate", "momentum", "weight_decay", "epochs", "test_error", "error")
 _PROMISED = ("test_error", "standard_error", "interval", "naive_test_error")
 """Attributes of the plan in JSON: `naive_test_error` is that of the table, before the choice is corrected for."""
 _DATA = ("targets", "features", "encoded", "filled", "dropped", "constant")
@@ -251,6 +251,8 @@ class Advice:
 def _root(mean_square: float, error: float) -> tuple[float, float]:
     """The root of a mean square, and its error."""
     value = math.sqrt(mean_square)
+    if error > mean_square:
+        return value, math.sqrt(mean_square + error) - value
     return value, float(error) / (2 * value) if value else 0.0
 
 
@@ -393,6 +395,17 @@ def choices(advice: Advice) -> list[dict[str, Any]]:
     return found + [choice(fit.name, fit, momentum=0.0, weight_decay=0.0) for fit in fits]
 
 
+def _is_unknown(record: dict[str, Any]) -> bool:
+    """True for a choice whose test error is not known better than by its own size."""
+    return bool(record["error"] is not None and record["error"] > record["test_error"])
+
+
+def _known(record: dict[str, Any], unit: Callable[[float], float]) -> str:
+    """What is known of the test error of a choice, in some unit."""
+    value = record["test_error"]
+    return f"< {number(unit(value + record['error']), 2)}" if _is_unknown(record) else number(unit(value), 4)
+
+
 def curves(advice: Advice) -> list[Series]:
     """The expected test error along the epochs: as recommended, with other learning rates, with all rows."""
     import numpy as np
@@ -433,11 +446,11 @@ def answer(advice: Advice) -> Report:
             table[name.replace("_", " ")] = lambda record, name=name: (
                 None if record["epochs"] is None else number(record[name], 3)
             )
-    table |= {"epochs": "epochs", "mean square": lambda record: number(record["test_error"], 4)}
+    table |= {"epochs": "epochs", "mean square": lambda record: _known(record, float)}
     if advice.is_single:
-        table["RMSE"] = lambda record: number(math.sqrt(record["test_error"]), 4)
+        table["RMSE"] = lambda record: _known(record, math.sqrt)
     table["against it"] = lambda record: (
-        "" if record is records[0] else against(record["test_error"], best.test_error)
+        "" if record is records[0] or _is_unknown(record) else against(record["test_error"], best.test_error)
     )
     unit = f"RMSE of {data.targets[0]}" if advice.is_single else "share of the variance"
     units = "in units of the target squared" if advice.is_single else "each target in its standard deviations"

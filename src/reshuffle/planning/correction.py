@@ -159,31 +159,39 @@ def refitted_squares(curve: LeftOutCurve, recipes: Recipes, rows: IntArray) -> F
 
 
 def bootstrapped(
-    squares: FloatArray, weights: FloatArray, spreads: FloatArray, draws: int, seed: int = 0
+    squares: FloatArray,
+    weights: FloatArray,
+    spreads: FloatArray,
+    draws: int,
+    rounding: float = 0.0,
+    seed: int = 0,
 ) -> FloatArray:
     """Mean squares (draws,) of rows that were not drawn, for the recipes that are best on those that were.
 
     Squares (k, g) of recipes and rows, times the weights (g,) of these; spreads (k,) are added to their means.
-    Draws in which all rows are drawn have no answer and are left out.
+    Means below `rounding` count as that: of these the first is chosen. Draws in which all rows are drawn have no
+    answer and are left out.
     """
     count = len(weights)
     drawn = (
         np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=draws).astype(float)
     )
     drawn = drawn[(drawn == 0).any(axis=1)]
-    chosen = (drawn @ squares.T / (drawn @ weights)[:, np.newaxis] + spreads).argmin(axis=1)
+    means = drawn @ squares.T / (drawn @ weights)[:, np.newaxis] + spreads
+    chosen = np.maximum(means, rounding).argmin(axis=1)
     out = drawn == 0
-    return np.asarray((out * squares[chosen]).sum(axis=1) / (out @ weights) + spreads[chosen])
+    found = (out * squares[chosen]).sum(axis=1) / (out @ weights) + spreads[chosen]
+    return np.asarray(np.maximum(found, rounding))
 
 
 def corrected(
-    squares: FloatArray, weights: FloatArray, spreads: FloatArray, count: int
+    squares: FloatArray, weights: FloatArray, spreads: FloatArray, count: int, rounding: float = 0.0
 ) -> tuple[float, float]:
     """The test error to expect of the first recipe, and half of its 95% interval in the logarithm.
 
     It was chosen among all of them by `count` residuals; the other arguments are those of `bootstrapped`.
     """
-    means, first = bootstrapped(squares, weights, spreads, DRAWS), squares[0]
+    means, first = bootstrapped(squares, weights, spreads, DRAWS, rounding), squares[0]
     off = first - first.sum() / weights.sum() * weights
     # Squares of normal residuals have twice their squared mean as variance: few rows may not show it.
     noise = max(float(np.square(off / first.sum()).sum()), 2 / count)
@@ -203,8 +211,11 @@ class Correction:
     standard_error: float  # of that estimate, as the mean step has it
 
     @classmethod
-    def of(cls, curve: LeftOutCurve, recipes: Recipes, scaled: bool) -> "Correction":
-        """The correction for the first of some recipes, which was chosen among all of them."""
+    def of(cls, curve: LeftOutCurve, recipes: Recipes, scaled: bool, rounding: float) -> "Correction":
+        """The correction for the first of some recipes, which was chosen among all of them.
+
+        Test errors below `rounding` are equal.
+        """
         problem, weights = curve.spectrum.problem, curve.spectrum.problem.row_weights
         n, outputs, everything = problem.n, problem.outputs or 1, np.arange(problem.n)
         most = int(_NUMBERS / (n * outputs * (1 + 2 * len(curve.nodes))))
@@ -232,6 +243,6 @@ class Correction:
                 )
                 refits = squares * (refits.sum(axis=1) / before.sum(axis=1))[:, np.newaxis]
             squares = refits
-        expected, half_width = corrected(squares, totals, recipes.spreads, n * outputs)
+        expected, half_width = corrected(squares, totals, recipes.spreads, n * outputs, rounding)
         kurtosis = float(np.square(np.square(residuals) / sizes).mean())
         return cls(expected / naive, half_width, kurtosis, median, standard_error)

@@ -37,6 +37,8 @@ _ROUNDING, _DIGITS = 1e-8, 9
 and the digits by which they are ranked, so that machines whose last bits differ choose alike."""
 _VISIBLE = 2e-3
 """Share of the test error above which the spread of a refined recipe is not left to the estimate."""
+_PACES = 5
+"""Numbers of visits by which the error of the mean step is told."""
 _SCREENED = "mean step"
 
 
@@ -46,7 +48,7 @@ class PlannedRecipe(Displayed):
 
     `mean_square` is the mean over rows and outputs of (y_i - x_i'b)^2 without row i, for the mean iterate. `method`
     is "mean step", as if every batch were drawn afresh from all rows, "exact" where that is so, or the method of
-    `run.leave_one_out`. Errors of recipes that were not refined are nan.
+    `run.leave_one_out`. The error of the mean step is what it changes by if runs are faster or slower than it.
     """
 
     _shown = (
@@ -77,6 +79,11 @@ class PlannedRecipe(Displayed):
     def test_error(self) -> float:
         """The error expected on new rows, mean_square + spread: the plan has the smallest, up to a thousandth."""
         return self.mean_square + self.spread
+
+    @property
+    def known_up_to(self) -> float:
+        """The test error, or its error where that is larger: recipes are ranked by it."""
+        return max(self.test_error, self.error)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -153,7 +160,7 @@ class Search:
         # A visit is the mean step if samples are drawn for each, or all rows are visited.
         draws = scheme.shuffle is Shuffle.EVERY_STEP and scheme.unit is Unit.SAMPLE
         is_exact = not momentum and (self.visits[size] == 1 or draws)
-        return PlannedRecipe(
+        recipe = PlannedRecipe(
             batch_size=int(self.batch_sizes[size]),
             # Momentum multiplies what a step does in the long run by 1 / (1 - momentum).
             step=float(self.steps[place[:3]]) * (1 - momentum),
@@ -165,17 +172,36 @@ class Search:
             mean_square=float(self.mean_squares[place]),
             spread=float(self.spreads[place]),
             standard_error=float("nan"),
-            error=0.0 if is_exact and self.visits[size] == 1 else float("nan"),
+            error=max(self.rounding, float(self.spreads[place])),
             method="exact" if is_exact else _SCREENED,
             is_verified=is_exact,
             place=(penalty, size, share, when),
         )
+        if is_exact:
+            return recipe
+        off = float(self._changes(recipe, np.array([float(recipe.epochs)]))[0])
+        return replace(recipe, error=max(self.rounding, recipe.spread + off))
+
+    def _changes(self, recipe: PlannedRecipe, epochs: FloatArray) -> FloatArray:
+        """What mean squares of the mean step (k,) change by if a run is faster or slower than it.
+
+        By a share that is its step in safe steps: to first order in the step, decay rates of shuffled visits differ
+        from its by no more. With momentum m the first visits do less, as if 1 / (1 - m) of them were missing, and
+        nothing is learned faster than where both roots are m^(1/2): after k visits about k (1 - m) m^(k/2) is left.
+        """
+        (step, each), momentum = self._steps_of(recipe), recipe.momentum
+        visits = each * epochs
+        slow = np.maximum((1 - recipe.share) * (visits - momentum / (1 - momentum)), 0.0)
+        near = np.linspace(slow, (1 + recipe.share) * visits, _PACES)
+        here = self.curve.mean_squares(step, visits, recipe.penalty)
+        found = self.curve.mean_squares(step, near.ravel(), recipe.penalty).reshape(near.shape)
+        left = np.square(1 + (1 - momentum) * visits) * momentum**visits * self.rounding / _ROUNDING
+        return np.asarray(np.abs(found - here).max(axis=0) + left)
 
     def refined(self, recipe: PlannedRecipe, epochs: ArrayLike | None = None) -> PlannedRecipe:
         """A recipe with the leave-one-out of the run itself, at the best of some epochs; those next to its own.
 
-        Some rows tell by how much it differs from that of the mean step; all of them, if they are few. Both take
-        the means of centred rows for given, which their quotient does not feel.
+        Some rows tell by how much it differs from that of the mean step; all of them, if they are few.
         """
         if epochs is None:
             low, high = max(1, recipe.epochs / 2), min(2 * recipe.epochs, self.epochs[-1])
@@ -193,9 +219,14 @@ class Search:
             with warnings.catch_warnings():
                 # Recipes are compared up to a thousandth, and the answer keeps its method.
                 warnings.simplefilter("ignore", AccuracyWarning)
-                answer = run.leave_one_out(near, rows=rows)
+                answer = run.leave_one_out(near, rows=rows, centred=self.spectrum.centred)
                 ratios, off = self._quotients(answer, step, visits * near, penalty)
-                squares = ratios * self.curve.mean_squares(step, visits * near, penalty)
+                # What is off by more than itself tells nothing: with momentum, of the mean step neither.
+                is_known = (off < 1) | (recipe.momentum > 0)
+                squares = np.where(is_known, ratios, 1.0) * self.curve.mean_squares(
+                    step, visits * near, penalty
+                )
+                errors = np.where(is_known, squares * off, self._changes(recipe, near))
                 # What random orders add.
                 spreads = of_spreads = np.zeros(len(near))
                 if self.of_run:
@@ -203,15 +234,20 @@ class Search:
                     path = np.union1d(self.epochs[self.epochs < near[-1]], near)
                     along = self.spectrum.spreads(recipe.scheme, np.array([step]), path, penalty)[0]
                     spreads = of_spreads = along[np.searchsorted(path, near)]
-                    if not (spreads <= _VISIBLE * squares).all():
+                    if not ((spreads <= _VISIBLE * squares) | ~is_known).all():
                         parts = single_runs.spread(run, near)[:2]
                         spreads, of_spreads = (part.reshape(len(near), -1).mean(axis=1) for part in parts)
         except REFUSALS as refusal:
-            return replace(self.with_error(recipe), method=f"{_SCREENED}; {refusal}", is_verified=True)
-        best = self._first(squares + spreads)
+            # Of momentum the mean step is but a guess.
+            error = np.inf if recipe.momentum else recipe.error
+            method = f"{_SCREENED}; {refusal}"
+            return replace(self.with_error(recipe), error=error, method=method, is_verified=True)
+        errors = np.maximum(errors + of_spreads, self.rounding)
+        best = self._first(np.maximum(squares + spreads, errors))
+        method = answer.method if is_known[best] else f"{_SCREENED}, where the {answer.method} knows less"
         found = replace(
             recipe, epochs=int(near[best]), mean_square=float(squares[best]), spread=float(spreads[best]),
-            error=float((squares * off + of_spreads)[best]), method=answer.method, is_verified=True,
+            error=float(errors[best]), method=method, is_verified=True,
             place=(*recipe.place[:3], int(np.argmin(np.abs(self.epochs - near[best])))),
         )  # fmt: skip
         return self.with_error(found)
@@ -237,8 +273,7 @@ class Search:
 
         With a_i and g_i the squares of the two, r = sum a_i / sum g_i is off as sum (a_i - r g_i) / sum g_i is.
         """
-        given = replace(self.curve, spectrum=replace(self.spectrum, centred=False))
-        ours = np.square(given.residuals(step, visits, penalty, answer.rows)).mean(axis=2)
+        ours = np.square(self.curve.residuals(step, visits, penalty, answer.rows)).mean(axis=2)
         total = self.spectrum.problem.row_weights[answer.rows].sum()
         means, errors = (
             part.reshape(len(visits), -1).mean(axis=1) for part in (answer.mean_square, answer.error)
@@ -265,8 +300,12 @@ class Search:
             np.append(first, np.delete(np.arange(self.mean_squares.size), first)), shape
         )
         steps, visits = self.steps[penalty, size, share], self.visits[size] * self.epochs[when]
-        recipes = Recipes(steps, visits, self.penalties[penalty], self.spreads[penalty, size, share, when])
-        return Correction.of(self.curve, recipes, scaled)
+        # What has less here than the best recipe has turned out not to be better: else it would be the best.
+        spreads = self.spreads[penalty, size, share, when]
+        totals = self.mean_squares[penalty, size, share, when] + spreads
+        spreads = spreads + np.maximum(totals[0] / (1 + EQUAL) - totals, 0.0)
+        recipes = Recipes(steps, visits, self.penalties[penalty], spreads)
+        return Correction.of(self.curve, recipes, scaled, self.rounding)
 
     def ranked(self, verify: bool) -> list[PlannedRecipe]:
         """All recipes, the best first, refined until the first one is.
@@ -289,11 +328,11 @@ class Search:
 
     def _sorted(self, recipes: Sequence[PlannedRecipe]) -> list[PlannedRecipe]:
         """The best first: of those that count as equal to the least, the one that is done first."""
-        limit = self._limit(min(recipe.test_error for recipe in recipes))
+        limit = self._limit(min(recipe.known_up_to for recipe in recipes))
 
         def key(recipe: PlannedRecipe) -> tuple[float, ...]:
-            error = float(f"{recipe.test_error:.{_DIGITS}g}")
-            rank = 0.0 if recipe.test_error <= limit else error
+            error = float(f"{recipe.known_up_to:.{_DIGITS}g}")
+            rank = 0.0 if recipe.known_up_to <= limit else error
             return rank, recipe.epochs, recipe.momentum, -recipe.batch_size, error
 
         return sorted(recipes, key=key)
