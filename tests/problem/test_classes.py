@@ -40,6 +40,9 @@ def test_the_accuracy_of_a_plan_is_that_of_left_out_rows_of_its_run():
     plan = rs.plan(X[::2], labels[::2], batch_sizes=[16], epochs=30)
     found = plan.run.leave_one_out(plan.best.epochs, centred=True)
     assert plan.accuracy == float(found.accuracy)
+    assert any(
+        "3 classes, learned by squared loss as a column of 0 and 1 each" in note for note in plan.notes
+    )
     assert plan.classification.of_mean == found.accuracy_of_mean
     assert plan.classification.confusion.shape == (3, 3)
     coefficients, intercept = plan.coefficients
@@ -94,6 +97,9 @@ def test_balanced_weights_are_those_of_scikit_learn():
     np.testing.assert_allclose(Classes.of(y).balanced, weights)
     options = {"batch_sizes": [16], "epochs": 20, "verify": False}
     plans = [rs.plan(X, y, sample_weight=given, **options) for given in ("balanced", weights, None)]
+    assert all(
+        any("2 classes, learned by squared loss as -1 and 1" in note for note in plan.notes) for plan in plans
+    )
     errors = [plan.test_error for plan in plans]
     assert errors[0] == pytest.approx(errors[1], rel=1e-12)
     assert errors[0] != pytest.approx(errors[2], rel=0.01)

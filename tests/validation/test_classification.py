@@ -96,6 +96,11 @@ def test_the_deviation_is_that_of_the_accuracies_of_all_orders():
     assert made.deviation == pytest.approx(accuracies.std(), rel=0.3)
     assert made.confusion.sum() == pytest.approx(6)
     assert np.trace(made.confusion) / 6 == pytest.approx(made.accuracy)
+    # Rows of weight four at a quarter of the step: the same training.
+    heavy = rs.LeastSquares(X, y, sample_weight=np.full(6, 4.0))
+    same = rs.descend(heavy, run.scheme, step=0.125).leave_one_out(1).classification
+    assert float(same.accuracy) == pytest.approx(float(made.accuracy))
+    assert float(same.deviation) == pytest.approx(float(made.deviation))
 
 
 def test_centred_and_weighted_classes_are_those_that_were_given():

@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold, LeaveOneOut, TimeSeriesSplit, cross_v
 import reshuffle as rs
 from tests.looped import for_all
 from tests.oracles.every_order import epochs_reshuffled
-from tests.training import train
+from tests.training import centred, train
 from tests.validation.enumerated import residuals
 
 DATA = rs.gaussian(30, 6, noise=0.5, seed=2)
@@ -200,25 +200,15 @@ def drawn(n, p, outputs=None):
     ]
 
 
-def centred(X, y, weights=None):
-    return X - np.average(X, axis=0, weights=weights), y - np.average(y, axis=0, weights=weights)
-
-
-@pytest.mark.parametrize("p", [3, 15])
-def test_the_limit_is_that_of_regression_with_an_intercept(p):
-    X, y = drawn(12, p)
-    run = rs.descend(rs.LeastSquares(*centred(X, y)), rs.FullBatch(), step=0.01)
+@for_all("p, outputs, penalty", [(3, None, 0.0), (15, None, 0.0), (15, 2, 0.5)])
+def test_the_limit_is_that_of_regression_or_ridge_with_an_intercept(p, outputs, penalty):
+    X, y = drawn(12, p, outputs)
+    run = rs.descend(rs.LeastSquares(*centred(X, y)), rs.FullBatch(), step=0.01, penalty=penalty)
     found = run.leave_one_out(math.inf, centred=True)
-    want = y - cross_val_predict(LinearRegression(), X, y, cv=LeaveOneOut())
-    np.testing.assert_allclose(found.residuals, want, rtol=1e-6)
+    model = Ridge(alpha=12 * penalty) if penalty else LinearRegression()
+    want = y - cross_val_predict(model, X, y, cv=LeaveOneOut())
+    np.testing.assert_allclose(found.residuals, want, rtol=1e-8 if penalty else 1e-6)
     assert found.saturated.all() == (p > 12)
-
-
-def test_ridge_with_an_intercept():
-    X, y = drawn(12, 15, outputs=2)
-    run = rs.descend(rs.LeastSquares(*centred(X, y)), rs.FullBatch(), step=0.01, penalty=0.5)
-    want = y - cross_val_predict(Ridge(alpha=12 * 0.5), X, y, cv=LeaveOneOut())
-    np.testing.assert_allclose(run.leave_one_out(math.inf, centred=True).residuals, want, rtol=1e-8)
 
 
 @for_all("weights", [None, np.arange(1.0, 13.0)])
