@@ -312,7 +312,7 @@ def test_networks_too_large_to_decompose_are_followed_along_drawn_orders(
         assert "_posed" not in lazy.__dict__
         # With momentum that mean is the cavity's, which is off by a hundredth or so.
         method, slack = ("cavity", 1e-2) if shuffle and settings else ("exact", 1e-11)
-        computed = lazy.descend(loop, method=method)
+        computed = lazy.descend(loop, method=method, rtol=2e-2)
         assert (np.abs(losses - lazy.loss(computed, epochs)) <= error + slack).all()
         told = lazy.predict(computed, inputs[:2], epochs) - lazy.predict(computed, inputs[:2], 0)
         assert (np.abs(told - mean) <= off + slack).all()
