@@ -1,6 +1,6 @@
 """Share of small faults in the source that tests notice: `python -m benchmarks.mutants --count 300 --seed 0`.
 
-A fault is one operator or number in a function: - for +, / for *, >= for <, `or` for `and`, n + 1 for n. Each is
+A fault is one operator or number in a function: - for +, ** for *, >= for <, `or` for `and`, n + 1 for n. Each is
 put into a fork of a session that has collected the quick tests of `_TESTS`; those that call the function run, the
 quickest first, until one fails or `--seconds` are over. `--out` keeps the name of the test that failed.
 """

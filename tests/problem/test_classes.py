@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, load_wine
-from sklearn.linear_model import RidgeClassifier
 from sklearn.utils.class_weight import compute_sample_weight
 
 import reshuffle as rs
@@ -77,17 +76,6 @@ def test_cross_entropy_is_for_classes():
         numbers.to_torch(loss="cross_entropy")
     with pytest.raises(ValueError, match="loss must be"):
         numbers.to_torch(loss="hinge")
-
-
-def test_targets_and_decisions_are_those_of_ridge_classifiers():
-    X, y = load_wine(return_X_y=True)
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
-    for labels in (y, np.where(y == 1, "no", "yes")):
-        classes = Classes.of(labels)
-        problem = rs.LeastSquares(np.column_stack([X, np.ones(len(X))]), classes.targets)
-        scores = problem.X @ rs.descend(problem, rs.FullBatch(), step=0.1).iterate(np.inf)
-        told = RidgeClassifier(alpha=1e-9).fit(X, labels).predict(X)
-        assert np.mean(classes.decide(scores) == told) == 1.0
 
 
 def test_balanced_weights_are_those_of_scikit_learn():

@@ -6,7 +6,6 @@ import pytest
 import reshuffle as rs
 from reshuffle.epoch import timeline
 from tests.looped import for_all
-from tests.oracles.exact_runs import Scheme, floats, posed
 from tests.problems import case, close
 
 
@@ -57,19 +56,6 @@ def test_steps_that_are_too_large_diverge_and_the_best_epoch_is_within_the_sched
     found = run.best_epoch()
     assert 0 < found.epoch <= 20
     assert found.risk == pytest.approx(run.risk(np.arange(21)).total.min(), rel=1e-12)
-
-
-@for_all("recipe", [{}, {"momentum": 0.6}, {"penalty": 1e-7, "momentum": 0.9, "nesterov": True}])
-@for_all("condition", [1.0, 1e6, 1e12])
-def test_digits_survive_epochs_that_are_followed_by_themselves(condition, recipe):
-    rng = np.random.default_rng(3)
-    X, y = rng.normal(size=(7, 3)) * condition ** -np.linspace(0, 1, 3), rng.normal(size=7)
-    batches, steps = [[0, 1], [2, 3], [4, 5, 6]], [0.03, 1e-9, 0.02]
-    (true,) = floats(
-        posed(X, y, Scheme("RandomReshuffling", {"batches": batches}), steps, **recipe).iterates([3])
-    )
-    run = rs.descend(rs.LeastSquares(X, y), rs.RandomReshuffling(batches=batches), steps, **recipe)
-    np.testing.assert_allclose(run.iterate(3), true, rtol=1e-10)
 
 
 def test_more_drawn_epochs_than_fit_into_memory_are_refused(monkeypatch):

@@ -8,7 +8,6 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.run import mean_square
-from tests.looped import for_all, pairwise
 from tests.oracles.every_order import Design, Enumeration, cut, epochs_reshuffled, radius
 from tests.problems import Case, close
 
@@ -194,20 +193,3 @@ def test_the_rate_does_not_depend_on_the_method_of_the_mean():
     assert exact.rate > sampled.error == 0
     close(sampled.rate, exact.rate)
     close(sampled.gain, exact.gain)
-
-
-@for_all(
-    "scheme, step, recipe",
-    pairwise(
-        [rs.RandomReshuffling(batches=4), rs.SampleWithReplacement(batch_size=2)],
-        [1e5, 1e10],
-        [{}, {"penalty": 0.2}, {"momentum": 0.5}, {"penalty": 0.2, "momentum": 0.5}],
-    ),
-)
-def test_huge_steps_diverge_without_a_warning(scheme, step, recipe):
-    for problem in (rs.gaussian(30, 5, noise=0.5, seed=1), rs.gaussian(5, 9, noise=0.5, seed=1)):
-        run = rs.descend(problem, scheme, step=step, **recipe)
-        assert not run.stability().converges
-        assert not run.mean_square_stability().converges
-        assert run.risk(math.inf).total == np.inf
-        assert (run.expected_risk([50, math.inf]).total == np.inf).all()
