@@ -181,7 +181,7 @@ def by_mean_step(run: "Run", epochs: FloatArray, *, hurried: bool = False) -> Le
     found = None if mean is None else RowsLeftOut(mean.run).by_first_formula(mean.times * epochs)
     if mean is None or found is None:
         return None
-    error = mean.error(epochs, found.mean_square, found.standard_error, hurried)
+    error = mean.error(epochs, found, hurried)
     if error is None:
         return None
     return replace(found, epochs=epochs, error=error, error_kind="estimate", method="mean step", _run=run)
