@@ -135,7 +135,7 @@ def line(name: str, sizes: str, found: Sequence[Outcome]) -> None:
         np.log([getattr(one, which) / one.truth for one in found]) for which in ("predicted", "naive")
     )
     covered = np.mean([one.low <= one.truth <= one.high for one in found])
-    width = np.median([one.high / one.low for one in found]) ** 0.5
+    width = np.median([one.high / one.predicted for one in found])
     error = 100 * predicted.std(ddof=1) / math.sqrt(len(found))
     bias, before = (f"{100 * math.expm1(logs.mean()):+.1f}%" for logs in (predicted, naive))
     row(name, sizes, len(found), f"{bias} ± {error:.1f} ({before})", f"{covered:.0%}", f"{width:.2f}")
