@@ -12,7 +12,6 @@ import numpy as np
 import scipy.linalg
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle._linalg import norms
 from reshuffle.epoch.select import LEFT_OUT, MEANS
 from reshuffle.recipe.recipe import Hyperparameters
 from reshuffle.schemes import FullBatch, WithReplacement
@@ -107,15 +106,14 @@ def _order_effect(
         sizes = run.scheme.sizes(n)
         share = float(((n - sizes) / (sizes * max(n - 1, 1))).mean())
         W, force = rows.T @ rows / n, rows.T @ missing / n
-        lengths = norms(rows)[:, None]
+        squares = np.einsum("ir,ir->i", rows, rows)
+        lengths = np.sqrt(squares)[:, None]
         # The product of a matrix with itself takes half the time of others.
         scaled = rows * lengths
         fourth, pushed = scaled.T @ scaled / n, scaled.T @ (missing * lengths) / n
         noise, push = fourth - W @ W, share * (pushed - W @ force)
         if kept is not None:
-            both = (
-                n * np.einsum("ir,ir->i", rows @ noise, rows) / np.where(lengths > 0, lengths, 1.0)[:, 0] ** 2
-            )
+            both = n * np.einsum("ir,ir->i", rows @ noise, rows) / np.where(squares > 0, squares, 1.0)
             of_visits = (visits - 1) * (visits - 2) / (6.0 * visits**2)
             shares = np.minimum(of_visits * (step / float(sizes.max())) ** 2 * np.maximum(both, 0.0), 1.0)
         noise *= share
