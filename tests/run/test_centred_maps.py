@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from reshuffle.epoch.moments import stationary
 from reshuffle.run import expected_risk
 from tests.looped import pairwise
 from tests.problems import case
@@ -80,3 +81,18 @@ def test_runs_that_explode_have_an_infinite_risk():
     late = run.expected_risk([1, 500])
     assert np.isfinite(late.total[0])
     assert late.total[1] == math.inf
+
+
+def test_the_larger_radius_by_iteration_is_that_of_the_matrix(monkeypatch):
+    """Entries that are too many to write out are left to Arnoldi's iteration."""
+    problem, scheme = rs.gaussian(60, 6, seed=0), rs.SampleReshuffling(batches=5)
+
+    def asked():
+        return rs.descend(problem, scheme, 0.1, rtol=0.1).mean_square_stability()
+
+    written = asked()
+    assert written.error_kind == "confidence 99%"
+    monkeypatch.setattr(stationary, "_WRITTEN_OUT", 0)
+    iterated = asked()
+    for name in ("rate", "error", "gain", "gain_error"):
+        assert getattr(iterated, name) == pytest.approx(getattr(written, name), rel=1e-7)
