@@ -181,12 +181,17 @@ _QUESTIONS: dict[str, tuple[str, str]] = {
         "asymptotics.learning_curve(0.5, 0.1, 4, covariance=[1.0, 4.0]).risk([1, 10, 100])",
     ),
     "limiting support, B = 8": (_LIMITS, "asymptotics.batch_spectrum(0.5, 0.4, 8).support"),
+    "limiting support with a gap, B = 8": (
+        _LIMITS,
+        "asymptotics.batch_spectrum(0.5, 0.005, 8, [1.0, 100.0]).support",
+    ),
     "critical alpha, B = 2": (_LIMITS, "asymptotics.critical_alpha(0.5, 2)"),
     "critical alpha, B = 3": (_LIMITS, "asymptotics.critical_alpha(0.5, 3)"),
     "best recipe, B = 2, three epochs": (
         _LIMITS,
         "asymptotics.best_recipe(0.5, noise=0.5, batches=2, epochs=3)",
     ),
+    "best recipe, B = 4, one epoch": (_LIMITS, "asymptotics.best_recipe(0.5, 0.5, batches=4, epochs=1)"),
     "one pass, p = 10000": (
         _LIMITS + "power, source = asymptotics.PowerLaw(1.5, 10_000), asymptotics.PowerLaw(0.8, 10_000)\n",
         "asymptotics.one_pass(power, source, 4, 0.1, [1, 100, 1000])",
