@@ -16,6 +16,7 @@ NAMES = {
     "nan": math.nan,
     "LAW": PowerLaw(1.5, 10),
     "END": PowerLaw(1.5),
+    "UNIFORM": free.Uniform(1.0, 2.0),
 }
 WRONG = [
     ("batch_spectrum(0, 0.1, 2)", "aspect must be a finite number > 0, the limit of p/n, but it is 0"),
@@ -27,6 +28,10 @@ WRONG = [
     ("batch_spectrum(0.5, 0.1, 2, covariance=[-1.0, 1.0])", "covariance must have eigenvalues >= 0"),
     ("batch_spectrum(0.5, 0.1, 2, covariance=np.eye(2))", "covariance must be None, a free.Discrete"),
     ("batch_spectrum(0.5, 0.1, 2, covariance=[])", "covariance must be None"),
+    (
+        "batch_spectrum(0.5, 0.1, 2, covariance=UNIFORM)",
+        "must be free.Discrete, but it is Uniform.*quantile",
+    ),
     (
         "batch_spectrum(0.5, 0.1, 2, row_scales=[0.0, 1.0])",
         "row_scales must lie between 1e-6 and 1e6, but they go from 0 to 1",

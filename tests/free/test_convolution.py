@@ -113,6 +113,8 @@ def fuss_catalan_real(power, order):
         (lambda: free.Corner(UNIT, 0.5), "rank must be at least"),
         (lambda: free.multiply(2.0, UNIT), "needs laws"),
         (lambda: free.add(), "at least one"),
+        (lambda: free.divide([], UNIT), "seen must have eigenvalues"),
+        (lambda: free.divide(np.zeros(3), UNIT), "seen must have eigenvalues, not all zero"),
     ],
 )
 def test_what_makes_no_sense_is_refused(call, words):

@@ -266,16 +266,19 @@ class _Approach:
     an `atom` at zero may be on the way.
     """
 
+    at: _Solved
+
     def __init__(self, system: BatchSystem, place: float, other: float | None = None, atom: bool = False):
         self.system, self.place, self.other, self.atom = system, place, other, atom
         self.far, self.last, self.expected, self.most = abs(place), math.inf, math.nan, _STEPS
         self.stride = math.inf  # the largest relative step
-        self.at: _Solved | None = None
 
     def begin(self, unknowns: FloatArray) -> bool:
         """Solve at the first place, from a guess; True if that is the solution outside of the spectrum."""
-        self.at = self._corrected(self.place, unknowns)
-        return self.at is not None and self.at.falls
+        found = self._corrected(self.place, unknowns)
+        if found is not None:
+            self.at = found
+        return found is not None and found.falls
 
     def base(self, z: float) -> Complex:
         """The base of the system at one real point."""
@@ -313,7 +316,6 @@ class _Approach:
         Both are read off the transform at the first place. At steps near one over the curvature the spectrum is
         narrow and far from zero.
         """
-        assert self.at is not None
         # With d the distance to the mean, G is (1 + variance/d^2)/d, and what follows is smaller.
         variance = max(-self.at.fall / self.at.trace**2 - 1, 0.0) / self.at.trace**2
         mean = self.place - 1 / self.at.trace - variance * self.at.trace
@@ -321,7 +323,6 @@ class _Approach:
 
     @property
     def _steepness(self) -> float:
-        assert self.at is not None
         return float(np.log(np.linalg.norm(self.at.slope)))
 
     def _distance(self, before: float, steepness: float) -> float:
@@ -342,7 +343,6 @@ class _Approach:
             across, step = False, place - self.place
         # Exactly at an atom there is no resolvent.
         place = place if place else 1e-3 * step
-        assert self.at is not None
         found = self._corrected(place, self.at.unknowns + self._reach(place) * self.at.slope)
         # Beyond the end Newton's method may land on the other sheet, where the resolvent rises, or in a gap.
         if found is None or not found.falls or not self._continues(found, place, across):
@@ -352,7 +352,6 @@ class _Approach:
 
     def _fold(self, distance: float) -> float:
         """The end if `find_folds` finds it from here, at about this distance, and nan otherwise."""
-        assert self.at is not None
         start, beyond = self.place, self.place + _AROUND * distance
         with np.errstate(all="ignore"):
             found = find_folds(self.system, np.array([start]), np.array([beyond]), self.at.unknowns)
@@ -377,7 +376,6 @@ class _Approach:
 
     def _continues(self, found: "_Solved", place: float, across: bool) -> bool:
         """True if none of the spectrum is between here and a place where the solution is `found`."""
-        assert self.at is not None
         before, after = self.at.first, found.first
         if across:
             # The atom is a pole of G between the two, and none of z G_00, which falls as well above zero.
@@ -424,7 +422,6 @@ class _AlphaApproach(_Approach):
 
     def _continues(self, found: "_Solved", place: float, across: bool) -> bool:
         # The trace has the sign of the side on which the whole spectrum is.
-        assert self.at is not None
         return found.trace * self.at.trace > 0
 
     def _tangents(self, state: Evaluation) -> list[FloatArray]:

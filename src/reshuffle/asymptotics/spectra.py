@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
-from reshuffle.free.laws import Discrete
+from reshuffle.free.laws import Discrete, Law
 
 LARGEST_LISTED = 2**27
 """Beyond this many values a power law is not written out."""
@@ -312,6 +312,10 @@ def _spectrum(covariance: ArrayLike | PowerLaw | Discrete | None) -> tuple[Float
         raise ValueError(
             "covariance must have an exponent >= 0, eigenvalues that do not grow, but it is"
             f" {covariance.exponent:g}; the order of eigenvalues does not matter: give a vector."
+        )
+    if isinstance(covariance, Law):
+        raise ValueError(
+            f"covariance must be free.Discrete, but it is {covariance!r}; try law.quantile(np.linspace(0.01, 0.99))"
         )
     eigenvalues = np.atleast_1d(_arrays.real_array("covariance", covariance))
     if eigenvalues.ndim != 1 or not eigenvalues.size or np.asarray(covariance).dtype.kind == "b":

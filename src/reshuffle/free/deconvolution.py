@@ -251,6 +251,10 @@ def _seen(
 ) -> tuple[Law, Real, float, float]:
     """Return the law, the sorted eigenvalues (none of a law), the relative height, and the misfit to allow."""
     eigenvalues = np.zeros(0) if isinstance(seen, Law) else np.sort(real_points("seen", seen).ravel())
+    if not isinstance(seen, Law) and not eigenvalues.any():
+        raise ValueError(
+            f"seen must have eigenvalues, not all zero, but it is {seen!r}; check how they were made"
+        )
     law = seen if isinstance(seen, Law) else Discrete(eigenvalues)
     noise = 1 / np.sqrt(len(eigenvalues)) if len(eigenvalues) else 0.0
     above = number("height", max(noise, 0.01) if height is None else height, low=1e-6, high=1.0)

@@ -113,6 +113,7 @@ def test_scales_keep_relative_accuracy(scale):
         (lambda: free.Discrete([0.0, np.inf]), "finite"),
         (lambda: free.Discrete([0.0, 1.0], [1.0]), "one weight per point"),
         (lambda: free.Discrete([]), "at least one"),
+        (lambda: free.Discrete([[1.0, 2.0], [3.0, 4.0]]), "points must be a vector .* of_matrix"),
         (lambda: free.Discrete([0.0], []), "at least one"),
         (lambda: free.Discrete(["a"]), "points must be a number"),
         (lambda: free.FromCauchy(3, [(-1.0, 1.0)]), "cauchy must be a function"),

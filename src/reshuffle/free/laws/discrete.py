@@ -22,9 +22,10 @@ class Discrete(Law):
         self, points: ArrayLike, weights_: ArrayLike | None = None, /, *, weights: ArrayLike | None = None
     ):
         places = np.atleast_1d(real_points("points", points))
-        if not places.size:
+        if not places.size or places.ndim > 1:
             raise ValueError(
-                f"points must hold at least one number, but it is {points!r}; a law needs a point"
+                f"points must be a vector of at least one number, but its shape is {places.shape}; of a matrix"
+                " there is of_matrix"
             )
         if places.any():
             checks.size("the largest of abs(points)", float(np.abs(places).max()))
