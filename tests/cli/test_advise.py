@@ -306,7 +306,7 @@ def test_classes_are_learned(capsys, kind):
     words = " ".join(shown(capsys, line).split())
     assert re.search(r"expect an accuracy of 0\.\d+ ± 0\.\d+ .*, a mean square of ", words)
     first, counted = plan.classes[0], plan.classification.confusion[0]
-    assert f"Of {counted.sum():g} rows of {first} a single run is expected to tell " in words
+    assert f"Of {counted.sum():g} rows of {first}, a single run is expected to tell " in words
     assert "That run tells 0." in words
     assert "; the accuracy is the share of new rows that " in words
 

@@ -52,6 +52,17 @@ def test_a_folder_with_everything(capsys):
     assert json.loads(shown(capsys, f"{SMALL} --ask risk --json -"))["from_cache"] == 4
 
 
+def test_as_many_columns_as_rows_are_told_to_give_left_out_rows_away(capsys):
+    rng = np.random.default_rng(0)
+    for p in (12, 30):
+        table = rng.standard_normal((20, p + 1))
+        np.savetxt(
+            "mine.csv", table, delimiter=",", header=",".join(f"x{k}" for k in range(p + 1)), comments=""
+        )
+        line = f"sweep --data mine.csv --standardize --batches 1 --alpha 0.1 --epochs 5 --out grid{p}"
+        assert ("do not hold for new rows" in " ".join(shown(capsys, line).split())) == (p == 30)
+
+
 def test_the_same_command_goes_on_where_it_was(capsys, monkeypatch):
     original, kept = cache.Cache.put, []
 

@@ -90,7 +90,7 @@ def test_a_target_of_words_has_classes(tmp_path):
     assert found.sentence.startswith("Train with ")
     assert 0.5 < float(found.facts["Accuracy"]) <= 1
     assert "plan = rs.plan(X, y)" in found.programs[LINES]
-    assert any("rows of spam a single run is expected to tell" in remark for remark in found.remarks)
+    assert any("rows of spam, a single run is expected to tell" in remark for remark in found.remarks)
     mixed = asked(tmp_path, table(("a", "b", "kind"), columns=(X[:, 0], X[:, 1], np.where(Y > 0, "1", "no"))))
     assert "reshuffle advise --classes learns classes" in mixed.sentence
 

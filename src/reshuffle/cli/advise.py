@@ -378,7 +378,7 @@ def _confusions(advice: Advice) -> list[str]:
         ]
         taken = f", and to take {some(wrong, str)}" * bool(wrong)
         right = f"a single run is expected to tell {number(row[place], 3)} right"
-        lines.append(f"Of {row.sum():g} rows of {name} {right}{taken}.")
+        lines.append(f"Of {row.sum():g} rows of {name}, {right}{taken}.")
     return lines
 
 

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -148,7 +149,7 @@ def curve(
         [_series(one, shown) for one in records],
         ylabel=labels.get(shown) or metrics.METRICS[shown].label,
         keys=2,
-        remarks=[*posed.remarks, *diverging],
+        remarks=[*posed.remarks, *posed.lacks, *diverging],
         notes=_curve_notes(records, simulate),
     )
     render.deliver(answer, outputs)
@@ -415,7 +416,7 @@ def stability(
     names = options.words("scheme", scheme, options.SCHEMES)
     counts = options.batch_counts(batches, "1,2,4,8")
     of_runs = aspect is None and mean_square is not False
-    remarks: list[str] = []
+    remarks: Sequence[str] = ()
     if aspect is not None:
         if problem != options.NO_PROBLEM or recipe != options.PLAIN or mean_square:
             hint = "leave out {mean_square} and the options of a problem and of a recipe"
@@ -439,7 +440,7 @@ def stability(
         visitings = options.visitings(scheme, batches, "1,2,4,8", recipe, posed.problem.n)
         facts = {**posed.record(problem), "momentum": recipe.momentum, "weight_decay": recipe.weight_decay}
         where = f"n = {posed.problem.n}, p = {posed.problem.p}{_recipe_words(recipe)}"
-        remarks, records = posed.remarks[:1], _on_data(posed.problem, visitings, recipe, of_runs)
+        remarks, records = posed.remarks, _on_data(posed.problem, visitings, recipe, of_runs)
     facts["mean_square"] = of_runs
     known = [record for record in records if record["step"] is not None]
     notes = [f"{one['name']}, {one['batches']} batches: {one['reason']}." for one in records if one["reason"]]

@@ -108,7 +108,7 @@ def influence(
         },
         [Series(f"without row {one['row']}", when, one["change"]) for one in records[:_SHOWN_CURVES]],
         ylabel="change of the prediction",
-        remarks=[*posed.remarks[:1], said],
+        remarks=[*posed.remarks, said],
         notes=[
             f"The {len(records)} rows of {made.n} whose deletion changes it most after {when[-1]:g} epochs."
         ],

@@ -1,6 +1,7 @@
 """The problem that the options describe: drawn at random, or read from a file and prepared."""
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +23,17 @@ _UNEQUAL = 100.0
 
 @dataclass(frozen=True, eq=False)
 class Posed:
-    """A problem, the file that it comes from, if any, what was done to its features, and remarks on it."""
+    """A problem, the file that it comes from, if any, what was done to its features, and remarks on it.
+
+    What it `lacks` is an intercept, or features of one size.
+    """
 
     problem: "rs.LeastSquares"
     data: reader.Data | None = None
     standardizer: "Standardizer | None" = None
     intercept: bool = False
-    remarks: list[str] = field(default_factory=list)
+    remarks: Sequence[str] = ()
+    lacks: Sequence[str] = ()
 
     def held_out(self, path: str) -> "rs.LeastSquares":
         """The rows of another file, with the same features, prepared as those of the training rows were."""
@@ -108,9 +113,8 @@ def _read(path: str, options: ProblemOptions) -> Posed:
     if options.intercept:
         remarks.append("The intercept is one more feature, a column of ones.")
     posed = rs.LeastSquares(_prepared(checked.X, standardizer, options.intercept), checked.y, **truth)
-    if "beta_star" not in truth:
-        remarks += _lacks(posed.X, posed.y)
-    return Posed(posed, data, standardizer, options.intercept, remarks)
+    lacks = () if "beta_star" in truth else _lacks(posed.X, posed.y)
+    return Posed(posed, data, standardizer, options.intercept, remarks, lacks)
 
 
 def _prepared(X: "FloatArray", standardizer: "Standardizer | None", intercept: bool) -> "FloatArray":

@@ -222,6 +222,12 @@ def _sweep_answer(posed: Posed, given: options.ProblemOptions, found: "Dataset")
         at = ", ".join(f"{dim.replace('_', ' ')} {cell(value)}" for dim, value in best)
         later = " More epochs make it diverge." * bool(series and not series[0].y[-1] < _DIVERGED)
         notes = [f"Best: {at}, with a {shown} of {cell(value)}.{later}"]
+    problem = posed.problem
+    if posed.standardizer is not None and "leave_one_out" in name and problem.p >= problem.n - 1:
+        notes.append(
+            "With as many columns as rows, the means of all rows give away the one that is left out: these test "
+            "errors do not hold for new rows. reshuffle advise leaves it out of the means, too."
+        )
     kept, distrusted = int(found.attrs["from_cache"]), int(found.attrs["distrusted"])
     notes += [f"{kept} answers were there already."] * bool(kept)
     notes += [f"{distrusted} files there were not whole and were computed again."] * bool(distrusted)
@@ -236,10 +242,10 @@ def _sweep_answer(posed: Posed, given: options.ProblemOptions, found: "Dataset")
         plotting.sweep_curves(ranked, by=y, ax=ax, **{x: first[x]}, **others)
         ax.set_title(f"{x} {number(first[x], 3)}", fontsize=9)
 
-    problem = posed.problem
+    columns = f"{problem.p} column{'s' * (problem.p > 1)}"
     return Report(
         "sweep",
-        f"{found['reason'].isel(question=0).size} points, {problem.n} rows, {problem.p} columns: {shown}",
+        f"{found['reason'].isel(question=0).size} points, {problem.n} rows, {columns}: {shown}",
         {
             **(posed.record(given) if posed.data is not None else {}),
             **found.attrs,
@@ -256,7 +262,7 @@ def _sweep_answer(posed: Posed, given: options.ProblemOptions, found: "Dataset")
         series,
         ylabel=shown,
         keys=len(points),
-        remarks=posed.remarks,
+        remarks=[*posed.remarks, *posed.lacks],
         notes=notes,
         draw=lambda ax: plotting.heat_map(ranked, x, y, ax=ax, **others),
         draw_beside=draw_curves if has_epochs else None,
