@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from benchmarks import cavity_coverage
 import reshuffle as rs
 from reshuffle.errors import UnsupportedError
 from tests.looped import for_all
-from tests.oracles.every_order import Design, Enumeration, epochs_of_shuffled_samples
 from tests.problems import case, close
 
 RECIPES = [
@@ -156,28 +154,3 @@ def test_small_steps_pull_as_they_should(alpha, recipe):
     assert (np.abs(cavity[1]) >= np.abs(full[1]) * 0.5).all()
     if not recipe:
         np.testing.assert_allclose(cavity, full, rtol=1e-4)
-
-
-def test_five_batches_and_more_are_within_their_error():
-    tiny = case(6, 3, 1, step=0.02)
-    for sizes in ([2, 1, 1, 1, 1], [1] * 6):
-        design = Design(6, None, [epochs_of_shuffled_samples(6, sizes)])
-        oracle = Enumeration(tiny, design, {})
-        for method in ("cavity", "sampling"):
-            run = rs.descend(
-                tiny.problem,
-                rs.SampleReshuffling(batches=len(sizes)),
-                tiny.step,
-                method=method,
-                rtol=1e-15,
-                budget=1e7,
-            )
-            epoch = run.epoch
-            with pytest.warns(UserWarning, match=rf"relative error of .* by {method}, but rtol is 1e-15"):
-                assert epoch.method == method
-            H, true_H = np.eye(3) - epoch.matrix, np.eye(3) - oracle.state_maps[0].mean(axis=0)[:3, :3]
-            rates, true_rates = np.linalg.eigvalsh(H), np.linalg.eigvalsh(true_H)
-            assert np.abs(rates / true_rates - 1).max() <= epoch.error < 0.3
-            close(epoch.matrix, epoch.matrix.T)
-            expected = replace(oracle, case=replace(tiny, start=run.start)).mean(1)
-            assert np.linalg.norm(run.iterate(1) - expected) <= run.iterate_error(1)
