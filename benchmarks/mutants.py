@@ -86,7 +86,7 @@ def _put_in(path, number, function):
         codes += [each for each in code.co_consts if isinstance(each, types.CodeType)]
     (wrong,) = (code for code in codes if (code.co_firstlineno, code.co_name) == function)
     gc.unfreeze()
-    for each in filter(lambda one: isinstance(one, types.FunctionType), gc.get_objects()):
+    for each in (one for one in gc.get_objects() if type(one) is types.FunctionType):
         code = each.__code__
         if (code.co_filename, code.co_firstlineno, code.co_name) == (str(path), *function):
             each.__code__ = wrong
