@@ -58,16 +58,19 @@ class Table(Displayed):
     ----------
     columns : dict
         A list of values for each column.
-    text : str
-        The table as it is printed.
     header, cells : list of str, list of lists of str
-        The table as a notebook shows it.
+        What is shown of them: names of rows in the first column, then numbers.
     title, below : str
-        The text above and below it there.
+        The text above and below.
+
+    >>> Table({}, ["rule", "step"], [["linear", "0.5"], ["nearest", "0.25"]], "two rules")
+    two rules
+    rule     step
+    linear    0.5
+    nearest  0.25
     """
 
     columns: Mapping[str, Sequence[Any]]
-    text: str
     header: Sequence[str]
     cells: Sequence[Sequence[str]]
     title: str = ""
@@ -84,7 +87,12 @@ class Table(Displayed):
         return len(next(iter(self.columns.values())))
 
     def __repr__(self) -> str:
-        return self.text
+        widths = [max(map(len, column)) for column in zip(self.header, *self.cells, strict=True)]
+        lines = [
+            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
+            for row in (self.header, *self.cells)
+        ]
+        return "\n".join(part for part in (self.title, *lines, self.below) if part)
 
     def _repr_html_(self) -> str:
         return html_table(self.title, self.header, self.cells, self.below)

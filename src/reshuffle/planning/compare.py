@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
-from reshuffle._display import Displayed, html_table
+from reshuffle._display import Displayed, Table
 from reshuffle.errors import ArgumentError
 from reshuffle.grid.metrics import Answer, evaluate
 from reshuffle.problem import checked_problem
@@ -104,16 +104,9 @@ class SchemeComparison(Displayed):
 
         A missing answer is a `?`, with the reason below.
         """
-        header, lines, below = self._cells(epoch)
-        widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
-        aligned = [
-            "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip()
-            for line in (header, *lines)
-        ]
-        return "\n".join([self.title(epoch), *aligned, *below])
+        return repr(self._table(epoch))
 
-    def _cells(self, epoch: float | None) -> tuple[list[str], list[list[str]], list[str]]:
-        """Header, rows and notes of the table."""
+    def _table(self, epoch: float | None) -> Table:
         place = self.place(epoch)
         answers = {name: [row.answers[name] for row in self.rows] for name in _COLUMNS}
         shown = [name for name, each in answers.items() if any(one.is_known or one.reason for one in each)]
@@ -130,7 +123,8 @@ class SchemeComparison(Displayed):
             lines.append(
                 [row.name, str(row.steps), *cells, f"{100 * price / base:+.3g}%" if is_priced else ""]
             )
-        return header, lines, [f"[{number}] {reason}" for reason, number in notes.items()]
+        below = "\n".join(f"[{number}] {reason}" for reason, number in notes.items())
+        return Table(self._columns(), header, lines, self.title(epoch), below)
 
     def _columns(self) -> dict[str, Any]:
         """A row for each scheme and epoch."""
@@ -146,8 +140,7 @@ class SchemeComparison(Displayed):
         return {**columns, "price": self.prices.ravel()}
 
     def _repr_html_(self) -> str:
-        header, lines, below = self._cells(None)
-        return html_table(self.title(), header, lines, "\n".join(below))
+        return self._table(None)._repr_html_()
 
     def title(self, epoch: float | None = None) -> str:
         """The measure that is compared, and after which `epoch`."""

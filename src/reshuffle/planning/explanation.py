@@ -287,9 +287,8 @@ class Explanation(Displayed):
         rest = self.modes[_SHOWN:]
         if rest:
             cells.append(["", "", f"{len(rest)} more", f"{sum(mode.share for mode in rest):.1%}"])
-        text = "\n".join(f"{a:>10}{b:>10}{c:>13}{d:>9}" for a, b, c, d in (header, *cells))
         columns = {name: [getattr(mode, name) for mode in self.modes] for name in ModeLeft._shown}
-        return Table(columns, text, header, cells)
+        return Table(columns, header, cells)
 
     def _columns(self) -> dict[str, Any]:
         return {name: [getattr(part, name) for part in self.parts] for name in FitPart._shown}

@@ -145,21 +145,17 @@ class Match(Displayed):
     def table(self) -> Table:
         """The match and the two rules, a row each, with remarks below."""
         columns, original = self._columns(), self.original
-        header, cells = (
-            ["rule", "step", "distance", ""],
-            [
-                [name, significant(step, 4), _percent(distance), "" if converges else "diverges"]
-                for name, step, distance, converges in zip(*columns.values(), strict=True)
-            ],
-        )
-        lines = [f"{a:<12}{b:>11}{c:>11}  {d}".rstrip() for a, b, c, d in (header, *cells)]
+        cells = [
+            [name, significant(step, 4), _percent(distance), "" if converges else "diverges"]
+            for name, step, distance, converges in zip(*columns.values(), strict=True)
+        ]
         rows, step = original.scheme.sizes(original.problem.n).max(), original.recipe.at(0).step
         title = (
             f"from batches of {rows} to {self.batch_size}, step {significant(step, 4)}, "
             f"compared at epochs {self.epochs[0]:g} to {self.epochs[-1]:g}"
         )
         below = "\n".join([f"converges below {significant(float(self.critical_step), 4)}", *self.notes])
-        return Table(columns, "\n".join([title, *lines, below]), header, cells, title, below)
+        return Table(columns, ["rule", "step", "distance", ""], cells, title, below)
 
     def _columns(self) -> dict[str, Any]:
         rules = (
@@ -181,7 +177,7 @@ class Match(Displayed):
         return self.table()._repr_html_()
 
     def __repr__(self) -> str:
-        return self.table().text
+        return repr(self.table())
 
 
 def match(
@@ -216,10 +212,10 @@ def match(
     >>> run = rs.descend(problem, rs.RandomReshuffling(batch_size=20), step=0.1)
     >>> rs.match(run, batch_size=80)
     from batches of 20 to 80, step 0.1, compared at epochs 1 to 100
-    rule               step   distance
-    nearest          0.3279      1.97%
-    linear              0.4      3.50%
-    square root         0.2      8.41%
+    rule           step  distance
+    nearest      0.3279     1.97%
+    linear          0.4     3.50%
+    square root     0.2     8.41%
     converges below 1.357
     spread of single runs after 100 epochs: about 0.0056 before, 0.0033 now (x0.6)
     """

@@ -539,8 +539,6 @@ class Plan(Displayed):
             [f"{size:g}", *(_above(cell, base) for cell in row)]
             for size, row in zip(self.batch_sizes, found, strict=True)
         ]
-        title, width = "step, in safe steps", 9 * len(self.shares)
-        lines = [f"{line[0]:>10}" + "".join(f"{cell:>9}" for cell in line[1:]) for line in (header, *cells)]
         sizes, shares = (part.ravel() for part in np.meshgrid(self.batch_sizes, self.shares, indexing="ij"))
         safe = self.safe_steps[self.best.place[0]]
         columns = {
@@ -551,7 +549,7 @@ class Plan(Displayed):
             "test_error": found.ravel().tolist(),
             "excess": (found / base - 1).ravel().tolist() if base > 0 else [0.0] * found.size,
         }
-        return Table(columns, "\n".join([f"{'':>10}{title:>{width}}", *lines]), header, cells, title)
+        return Table(columns, header, cells, "test errors above the least, by step in safe steps")
 
     def _columns(self) -> dict[str, Any]:
         """The best recipe, its runners-up and fits without training, a row each."""
