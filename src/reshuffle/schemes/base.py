@@ -369,28 +369,40 @@ class Scheme(ABC):
 
     def visits(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[Iterator[Visit]]:
         """Draw what each of several runs does: the visits of an epoch, epoch after epoch without end."""
-        follow = self._batch_visits if self.unit is Unit.BATCH else self._sample_visits
+        is_alone = self.unit is Unit.BATCH and not shares_visits(self, n, runs)
+        follow = self._alone(n) if is_alone else self._together(n) if self.unit is Unit.BATCH else None
         for order in self.draw(n, rng, runs):
-            yield follow(n, order)
+            yield self._sample_visits(n, order) if follow is None else follow(order)
 
-    def _batch_visits(self, n: int, order: IntArray) -> Iterator[Visit]:
+    def _alone(self, n: int) -> Callable[[IntArray], Iterator[Visit]]:
+        """Orders of batches (runs, B) -> visits of all runs that are at batches of one size and divisor."""
         members, divisors = self.partition(n), self.divisors(n)
-        if not shares_visits(self, n, len(order)):
-            sizes = np.array([len(rows) for rows in members])
-            places = np.array([np.resize(rows, sizes.max()) for rows in members])
-            kinds, kind_of = np.unique(np.column_stack([sizes, divisors]), axis=0, return_inverse=True)
-            kind_of = kind_of.ravel()
+        sizes = np.array([len(rows) for rows in members])
+        places = np.array([np.resize(rows, sizes.max()) for rows in members])
+        kinds, kind_of = np.unique(np.column_stack([sizes, divisors]), axis=0, return_inverse=True)
+        kind_of = kind_of.ravel()
+
+        def visits(order: IntArray) -> Iterator[Visit]:
             for step in order.T:
                 for kind, (size, divisor) in enumerate(kinds.tolist()):
                     (runs,) = (kind_of[step] == kind).nonzero()
                     if runs.size:
                         yield Visit(runs, places[step[runs], : int(size)], divisor)
-            return
-        for step in order.T:
-            sorted_runs = np.argsort(step, kind="stable")
-            batches, starts = np.unique(step[sorted_runs], return_index=True)
-            for batch, group in zip(batches, np.split(sorted_runs, starts[1:]), strict=True):
-                yield Visit(group, members[batch], float(divisors[batch]))
+
+        return visits
+
+    def _together(self, n: int) -> Callable[[IntArray], Iterator[Visit]]:
+        """Orders of batches (runs, B) -> visits of the runs at each of the batches."""
+        members, divisors = self.partition(n), self.divisors(n)
+
+        def visits(order: IntArray) -> Iterator[Visit]:
+            for step in order.T:
+                sorted_runs = np.argsort(step, kind="stable")
+                batches, starts = np.unique(step[sorted_runs], return_index=True)
+                for batch, group in zip(batches, np.split(sorted_runs, starts[1:]), strict=True):
+                    yield Visit(group, members[batch], float(divisors[batch]))
+
+        return visits
 
     def _sample_visits(self, n: int, order: IntArray) -> Iterator[Visit]:
         ends = np.concatenate([[0], np.cumsum(self.sizes(n))])
