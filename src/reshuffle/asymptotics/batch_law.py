@@ -221,8 +221,14 @@ class BatchLaw(EpochLaw):
     def ends(self) -> tuple[float, float]:
         """The lowest and the highest point of the continuous part, without a search for gaps between them."""
         self.afford(_VISITS_OF_ENDS * self._visit)
-        with working(repr(self)):
-            low, high = outer_ends(self.system, self.frozen[0] > 0)
+        try:
+            with working(repr(self)):
+                low, high = outer_ends(self.system, self.frozen[0] > 0)
+        except ZeroDivisionError:
+            raise ConvergenceError(
+                f"the spectrum of {self!r} is narrower than rounding, which steps near one over the curvature make"
+                " it with many batches of few parameters; try another alpha, or fewer batches"
+            ) from None
         # A spectrum that begins at zero does so exactly: X is square, or its null space that of Sigma.
         return (
             (0.0, high)

@@ -312,9 +312,28 @@ def compute_frontier(
     >>> compute_frontier(PowerLaw(1.5), PowerLaw(0.3), 1, 0.2, np.geomspace(1e6, 1e10, 9))
     Frontier(risk ~ C^-0.319 (theory -0.320), size ~ C^0.401 (theory 0.400))
     """
-    budgets = _budgets(compute, _arrays.whole_number("batch_size", batch_size, 1))
+    budgets, least = (
+        _arrays.real_array("compute", compute),
+        100 * _arrays.whole_number("batch_size", batch_size, 1),
+    )
+    if budgets.ndim != 1 or len(budgets) < 2 or budgets[0] < least or not (np.diff(budgets) > 0).all():
+        raise ValueError(
+            f"compute must be at least two ascending budgets of at least 100 batch_size = {least}, but it is"
+            f" {budgets}."
+        )
+    if budgets[-1] / batch_size > _LARGEST:
+        raise ValueError(f"compute must be at most {_LARGEST:g} batch_size, but it is {budgets[-1]:g}.")
     step, noise = _arrays.positive("step", step), _arrays.nonnegative("noise", noise)
-    _require_endless(spectrum, source)
+    for name, law in (("spectrum", spectrum), ("source", source)):
+        if not isinstance(law, PowerLaw) or math.isfinite(law.size):
+            raise ValueError(
+                f"{name} must be a PowerLaw of infinite size, PowerLaw(exponent), but it is {law!r}."
+            )
+    if spectrum.exponent <= 1 or spectrum.exponent + source.exponent <= 1:
+        raise ValueError(
+            "spectrum must have an exponent > 1, and with that of source add up to more than 1, or traces diverge,"
+            f" but they are {spectrum.exponent:g} and {source.exponent:g}."
+        )
     models = _Models(spectrum, source, batch_size, step, noise)
     most = float(budgets[-1]) / batch_size
     grid = np.round(np.geomspace(1, most, 1 + round(_SIZES_PER_DECADE * math.log10(most))))
@@ -417,29 +436,3 @@ def _vertex(sizes: FloatArray, risks: FloatArray) -> tuple[float, float]:
     roots = curve.deriv().roots()
     place = float(np.clip(roots[0].real, x[0], x[-1])) if len(roots) else float(x[np.argmin(y)])
     return math.exp(place), math.exp(float(curve(place)))
-
-
-def _budgets(compute: ArrayLike, batch_size: int) -> FloatArray:
-    budgets = _arrays.real_array("compute", compute)
-    least = 100 * batch_size
-    if budgets.ndim != 1 or len(budgets) < 2 or budgets[0] < least or not (np.diff(budgets) > 0).all():
-        raise ValueError(
-            f"compute must be at least two ascending budgets of at least 100 batch_size = {least}, but it is"
-            f" {budgets}."
-        )
-    if budgets[-1] / batch_size > _LARGEST:
-        raise ValueError(f"compute must be at most {_LARGEST:g} batch_size, but it is {budgets[-1]:g}.")
-    return budgets
-
-
-def _require_endless(spectrum: PowerLaw, source: PowerLaw) -> None:
-    for name, law in (("spectrum", spectrum), ("source", source)):
-        if not isinstance(law, PowerLaw) or math.isfinite(law.size):
-            raise ValueError(
-                f"{name} must be a PowerLaw of infinite size, PowerLaw(exponent), but it is {law!r}."
-            )
-    if spectrum.exponent <= 1 or spectrum.exponent + source.exponent <= 1:
-        raise ValueError(
-            "spectrum must have an exponent > 1, and with that of source add up to more than 1, or traces diverge,"
-            f" but they are {spectrum.exponent:g} and {source.exponent:g}."
-        )

@@ -16,6 +16,7 @@ from reshuffle.asymptotics import (
     learning_curve,
 )
 from reshuffle.errors import BudgetError
+from reshuffle.free import ConvergenceError
 from tests.looped import for_all
 
 
@@ -53,6 +54,12 @@ def test_a_soft_edge_beside_a_hard_one_is_found():
     assert low == pytest.approx(closed.support[0][0], rel=1e-3)
     assert high == pytest.approx(closed.support[0][1], rel=1e-10)
     assert system.measure.mass == pytest.approx(1.0, abs=1e-9)
+
+
+def test_a_spectrum_that_is_narrower_than_rounding_is_refused():
+    # Few parameters, and every visit takes all of the way: it was a division by zero.
+    with pytest.raises(ConvergenceError, match="narrower than rounding, .* try another alpha"):
+        learning_curve(1e-3, 16.0, 16).risk(1)
 
 
 def test_a_diverging_variance_is_infinite_and_not_a_warning():
