@@ -58,7 +58,7 @@ def test_a_soft_edge_beside_a_hard_one_is_found():
 
 def test_a_spectrum_that_is_narrower_than_rounding_is_refused():
     # Few parameters, and every visit takes all of the way: it was a division by zero.
-    with pytest.raises(ConvergenceError, match="narrower than rounding, .* try another alpha"):
+    with pytest.raises(ConvergenceError, match=r"narrower than rounding, .* try another alpha"):
         learning_curve(1e-3, 16.0, 16).risk(1)
 
 
