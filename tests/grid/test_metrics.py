@@ -47,6 +47,12 @@ def test_held_out_and_simulated_losses_are_those_of_the_definitions():
     )
     losses = np.square(RUN.iterate([2, 9]) @ other.X.T - other.y).mean(axis=1) / 2
     np.testing.assert_allclose(found["held_out_loss"].value, losses)
+    # Where the mean is off by its error, residuals are by so much times the norm of the features.
+    drawn = rs.descend(PROBLEM, RUN.scheme, step=0.05, method="sampling", rtol=0.1)
+    held = evaluate([drawn], [held_out_loss(other)], [2, 9])[0]["held_out_loss"]
+    size, off = np.sqrt(2 * 9 * held.value), np.linalg.norm(other.X, 2) * drawn.iterate_error([2, 9])
+    np.testing.assert_allclose(held.error, (np.square(size + off) - np.square(size)) / (2 * 9))
+    assert (np.abs(held.value - losses) <= held.error).all()
     off = np.abs(found["simulated_expected_risk"].value - found["expected_risk"].value)
     assert (off <= 2 * found["simulated_expected_risk"].error).all()
     unknown = rs.descend(rs.LeastSquares(PROBLEM.X, PROBLEM.y), rs.RandomReshuffling(batches=3), step=0.05)
