@@ -369,8 +369,8 @@ class Walk:
     """The mean over the orders of one epoch of a scheme over n rows, of whatever visits change linearly.
 
     >>> import reshuffle as rs
-    >>> Walk(rs.RandomReshuffling(batches=4), 8).visits
-    32.0
+    >>> Walk(rs.RandomReshuffling(batches=4), 8).visits, Walk(rs.SampleReshuffling(batch_size=4), 5).kinds
+    (32.0, 10.0)
     """
 
     def __init__(self, scheme: Scheme, n: int):
@@ -401,6 +401,13 @@ class Walk:
             return float(len(scheme.orders(self.n)) * steps)
         is_drawn = (scheme.shuffle, scheme.unit) == (Shuffle.EVERY_STEP, Unit.BATCH)
         return float(steps**2 if is_drawn else steps)
+
+    @property
+    def kinds(self) -> float:
+        """The number of batches that steps may visit, over all steps: visits to each are taken together."""
+        if cuts_orders(self.scheme):
+            return float(scipy.special.comb(self._units, self.units_taken).sum())
+        return float(self.steps**2)
 
     @property
     def _units(self) -> int:

@@ -52,7 +52,7 @@ def flops(walk: Walk, dimension: int, rank: int, rows: float, count: int = 1) ->
     if (walk.scheme.shuffle, walk.scheme.unit) == (Shuffle.EVERY_STEP, Unit.SAMPLE):
         # One mean visit in every step, and the covariance of what it draws from all rows.
         return float(walk.steps * (products + 4 * (count + 1) * walk.n * rank**2 + _CALLS * CALL))
-    return float(walk.visits * products + _CALLS * CALL * max(walk.visits / at_once, walk.steps**2))
+    return float(walk.visits * products + _CALLS * CALL * max(walk.visits / at_once, walk.kinds))
 
 
 @dataclass(frozen=True, eq=False)
