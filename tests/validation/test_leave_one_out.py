@@ -167,6 +167,15 @@ def test_large_problems_take_the_mean_step_within_its_error(momentum, nesterov):
     assert (0.01 * found.standard_error <= found.error).all()
 
 
+def test_many_outputs_at_one_epoch_are_those_of_each():
+    """With more outputs than epochs the nodes of the curve are summed up first."""
+    data = problem(40, 6, outputs=5, seed=6)
+    found = rs.descend(data, rs.FullBatch(), step=0.3).leave_one_out(60)
+    for number in range(5):
+        alone = rs.descend(data.output(number), rs.FullBatch(), step=0.3).leave_one_out(60)
+        np.testing.assert_allclose(found.residuals[:, number], alone.residuals, rtol=1e-9, atol=1e-12)
+
+
 def test_few_runs_know_what_orders_add():
     """Six runs, where their error is a tenth of the standard error of leave-one-out; all of them otherwise."""
     data = problem(300, 6, seed=4)
