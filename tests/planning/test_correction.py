@@ -216,6 +216,9 @@ def test_a_target_that_is_fitted_exactly_has_a_test_error():
     found = plan.to_dict()
     assert (found["test_error"], found["naive_test_error"]) == (plan.test_error, plan.best.test_error)
     assert found["interval"] == list(plan.interval)
+    # What is less than the error agrees with it.
+    new = RNG.standard_normal((20, 2))
+    assert plan.check_on(new, new @ [1.0, 2.0]).agrees
 
 
 @for_all(

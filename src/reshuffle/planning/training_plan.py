@@ -224,7 +224,7 @@ class Plan(Displayed):
     @property
     def standard_error(self) -> float:
         """Standard error of the test error: 1.96 of it are half of the interval, about."""
-        return math.hypot(self.test_error * self.correction.half_width, self.best.error) / NORMAL
+        return math.hypot(self.test_error * self.correction.half_width / NORMAL, self.best.error)
 
     @property
     def naive_test_error(self) -> float:
