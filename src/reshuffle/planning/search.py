@@ -37,8 +37,8 @@ _ROUNDING, _DIGITS = 1e-8, 9
 and the digits by which they are ranked, so that machines whose last bits differ choose alike."""
 _VISIBLE = 2e-3
 """Share of the test error above which the spread of a refined recipe is not left to the estimate."""
-_PACES = 5
-"""Numbers of visits by which the error of the mean step is told."""
+_COMPARED = 5
+"""Numbers of visits among which the mean step changes by its error."""
 _SCREENED = "mean step"
 
 
@@ -192,7 +192,7 @@ class Search:
         (step, each), momentum = self._steps_of(recipe), recipe.momentum
         visits = each * epochs
         slow = np.maximum((1 - recipe.share) * (visits - momentum / (1 - momentum)), 0.0)
-        near = np.linspace(slow, (1 + recipe.share) * visits, _PACES)
+        near = np.linspace(slow, (1 + recipe.share) * visits, _COMPARED)
         here = self.curve.mean_squares(step, visits, recipe.penalty)
         found = self.curve.mean_squares(step, near.ravel(), recipe.penalty).reshape(near.shape)
         left = np.square(1 + (1 - momentum) * visits) * momentum**visits * self.rounding / _ROUNDING
