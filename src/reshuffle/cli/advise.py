@@ -401,7 +401,7 @@ def _is_unknown(record: dict[str, Any]) -> bool:
 
 
 def _known(record: dict[str, Any], unit: Callable[[float], float]) -> str:
-    """What is known of the test error of a choice, in some unit."""
+    """The test error of a choice in words, in some unit: a bound where no more is known."""
     value = record["test_error"]
     return f"< {number(unit(value + record['error']), 2)}" if _is_unknown(record) else number(unit(value), 4)
 

@@ -183,7 +183,7 @@ class Search:
         return replace(recipe, error=max(self.rounding, recipe.spread + off))
 
     def _changes(self, recipe: PlannedRecipe, epochs: FloatArray) -> FloatArray:
-        """What mean squares of the mean step (k,) change by if a run is faster or slower than it.
+        """Changes of mean squares of the mean step (k,) if a run is faster or slower than it.
 
         By a share that is its step in safe steps: to first order in the step, decay rates of shuffled visits differ
         from its by no more. With momentum m the first visits do less, as if 1 / (1 - m) of them were missing, and

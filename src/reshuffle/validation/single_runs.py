@@ -1,4 +1,4 @@
-"""What random orders add to the test error of a single run: exact where that is quick, else from simulated runs."""
+"""The part of the test error of a single run that random orders add: exact where that is quick, else from simulated runs."""
 
 import math
 from typing import TYPE_CHECKING
