@@ -1,4 +1,4 @@
-"""The part of the test error of a single run that random orders add: exact where that is quick, else from simulated runs."""
+"""The part of the test error of single runs that random orders add: exact if that is quick, else by simulation."""
 
 import math
 from typing import TYPE_CHECKING
