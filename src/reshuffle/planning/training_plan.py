@@ -744,8 +744,9 @@ def plan(
 
 
 def _side(problem: LeastSquares) -> float:
-    """The side of a square matrix whose decomposition is as much work as that of the rows."""
-    return math.cbrt(problem.n * min(problem.n, problem.p) ** 2)
+    """The side of a square matrix whose decomposition is as much work as that of the rows, or of a chunk of them."""
+    least = min(problem.n, problem.p)
+    return float(least) if problem.stream is not None else math.cbrt(problem.n * least**2)
 
 
 def _standardized(
