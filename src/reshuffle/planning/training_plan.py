@@ -744,7 +744,7 @@ def plan(
 
 
 def _side(problem: LeastSquares) -> float:
-    """The side of a square matrix whose decomposition is as much work as that of the rows, or of a chunk of them."""
+    """The side of a square matrix that is as much work to decompose as the rows, or a chunk of them."""
     least = min(problem.n, problem.p)
     return float(least) if problem.stream is not None else math.cbrt(problem.n * least**2)
 
