@@ -176,6 +176,16 @@ def graded_svd(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     return left, np.asarray(values * (scales[0] / scales[1])), right
 
 
+def spectral_norm(matrix: FloatArray) -> float:
+    """The largest singular value of a matrix; 0 if it is empty.
+
+    >>> spectral_norm(np.diag([3.0, -4.0]))
+    4.0
+    """
+    with few_threads(math.sqrt(matrix.size)):
+        return float(scipy.linalg.svdvals(matrix).max(initial=0.0)) if matrix.size else 0.0
+
+
 def eigenvalue(matrix: FloatArray, number: int) -> float:
     """One eigenvalue of a symmetric matrix, counted from the smallest, or from the largest if negative.
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._budget import A_SECOND, duration, warnings_of
-from reshuffle._linalg import few_threads, norm
+from reshuffle._linalg import few_threads, norm, spectral_norm
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind, plus_minus, significant, weakest
 from reshuffle.epoch.select import LEFT_OUT
@@ -468,7 +468,7 @@ METRICS = {metric.name: metric for metric in _TABLE}
 
 def held_out_loss(problem: LeastSquares) -> Metric:
     """The loss |y - X b|^2 / (2m) of the mean iterate b on m other rows."""
-    largest = float(np.linalg.norm(problem.X, 2)) if problem.X.size else 0.0
+    largest = spectral_norm(problem.X)
 
     def asked(run: Run, epochs: FloatArray) -> Any:
         parts = np.split(epochs, range(_AT_ONCE, len(epochs), _AT_ONCE))

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._display import Displayed, Table, plain
+from reshuffle._linalg import spectral_norm
 from reshuffle._uncertainty import ErrorKind, significant
 from reshuffle.errors import ArgumentError, UnsupportedError
 from reshuffle.grid.metrics import Answer, ask
@@ -167,7 +168,7 @@ def _spread(run: Run, epochs: float, largest: float) -> tuple[Answer, FloatArray
 def _largest(run: Run) -> float:
     """The largest |X b| / sqrt(n) of a unit vector b."""
     reduction = run.problem.reduction
-    largest = reduction.space.scale * float(np.linalg.norm(reduction.rows, 2)) if reduction.rows.size else 0.0
+    largest = reduction.space.scale * spectral_norm(reduction.rows)
     return largest / math.sqrt(run.problem.n)
 
 

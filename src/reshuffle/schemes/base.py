@@ -13,11 +13,11 @@ from itertools import repeat
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._linalg import spectral_norm
 from reshuffle.errors import ArgumentError, UnsupportedError
 from reshuffle.problem.batches import RowGroups
 from reshuffle.problem.least_squares import LeastSquares
@@ -566,7 +566,7 @@ def contracting_step(scheme: Scheme, n: int, blocks: Blocks, longest: float | No
     """
     if scheme.unit is Unit.BATCH:
         norms = [
-            float(scipy.linalg.svdvals(blocks.rows[blocks.of(batch)])[0]) ** 2 / float(divisor)
+            spectral_norm(blocks.rows[blocks.of(batch)]) ** 2 / float(divisor)
             for batch, divisor in enumerate(blocks.divisors)
         ]
         return 2 / max(norms)
@@ -577,7 +577,7 @@ def contracting_step(scheme: Scheme, n: int, blocks: Blocks, longest: float | No
     if scheme.shuffle is Shuffle.EVERY_STEP:
         # The same row may be drawn again and again.
         return 2 / by_rows if by_rows else math.inf
-    by_sum = float(scipy.linalg.svdvals(blocks.rows)[0]) ** 2 / float(divisors.min())
+    by_sum = spectral_norm(blocks.rows) ** 2 / float(divisors.min())
     return 2 / min(by_rows, by_sum)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._linalg import spectral_norm
 from reshuffle._progress import track
 from reshuffle.recipe import Recipe
 from reshuffle.schemes.base import Visit
@@ -192,7 +193,7 @@ def compare(
     elif computed.error_kind == "exact":
         error = np.zeros(len(when))
     else:
-        error = float(np.linalg.norm(lazy.problem.X, 2)) * np.asarray(computed.iterate_error(when))
+        error = spectral_norm(lazy.problem.X) * np.asarray(computed.iterate_error(when))
     shape, mean = (runs, len(when)), np.asarray(lazy.predict(computed, None, when))
     trained_outputs, outputs = (np.reshape(part, (*shape, *lazy.before.shape)) for part in (network, linear))
     moved = np.reshape(weights, shape)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray, columns
 from reshuffle._display import Displayed
+from reshuffle._linalg import spectral_norm
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind, significant, weakest, with_error, with_largest_error
 from reshuffle.errors import ArgumentError, BudgetError
@@ -243,7 +244,7 @@ class Predictions:
         parameters = parameters.reshape(len(self.when), problem.p, -1)
         with np.errstate(over="ignore", invalid="ignore"):
             if run.error_kind != "exact":
-                off = float(np.linalg.norm(features, 2)) * columns(run.iterate_error(self.when))
+                off = spectral_norm(features) * columns(run.iterate_error(self.when))
                 self._squares = self._squares + np.square(off)
                 self._kind = weakest(self._kind, run.error_kind)
             found = problem.compressed.y[rows] - features @ parameters
