@@ -21,7 +21,7 @@ import scipy.linalg
 import scipy.special
 
 from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray
-from reshuffle._budget import A_SECOND, require_memory
+from reshuffle._budget import A_SECOND, CALL, require_memory
 from reshuffle._progress import track
 
 _DIGITS = 31.0
@@ -304,7 +304,7 @@ class LeftOutRows:
                 lowest -= _WIDENED / max(last, 2.0)
                 curves = [around(lowest, top, last) for top in ((1 + _WIDENED) * highest, max(2.0, highest))]
         except ArithmeticError:
-            if rows * following > A_SECOND:
+            if rows * following + last * CALL > A_SECOND:
                 raise
             return [], following
         integrating = len(curves[0].nodes) * self._per_node(epochs)
