@@ -75,11 +75,10 @@ class BestEpoch(Displayed):
             first, last = np.min(self.epoch), np.max(self.epoch)
             return f"BestEpoch(outputs={np.size(self.epoch)}, epoch from {first:g} to {last:g})"
         risk = with_error(self.risk, self.risk_error, self.error_kind)
-        if self.standard_error:
+        error = f", error={significant(self.error, 2)}" if self.error else ""
+        if self.criterion == "leave-one-out":
             error = f" (standard error {significant(self.standard_error, 2)})"
-            return f"BestEpoch(epoch={self.epoch:g}, {self.criterion}={risk}{error})"
-        open_ = f", error={significant(self.error, 2)}" if self.error else ""
-        return f"BestEpoch(epoch={self.epoch:g}, risk={risk}{open_})"
+        return f"BestEpoch(epoch={self.epoch:g}, {self.criterion}={risk}{error})"
 
 
 def last_worth_trying(recipe: Recipe, stability: Stability | None) -> float:
